@@ -1,0 +1,197 @@
+"""Compressors, error feedback, and compression of one direction of one exchange.
+
+A compressor maps v ∈ R^d to a message that is shorter than v and stands for a vector C(v). It is a δ-contraction if
+E‖C(v) − v‖² ≤ (1 − 1/δ)‖v‖². Error feedback keeps what was not sent and adds it to the next message:
+
+    h = C(ρ + v),   ρ ← ρ + v − h.
+
+References: Stich, Cordonnier, Jaggi, "Sparsified SGD with memory" (2018); Karimireddy et al., "Error feedback fixes SignSGD"
+(2019); Alistarh et al., "QSGD" (2017); FedLin (Mitra et al. 2021), Algorithm 1, lines 11–15.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .errors import InputError
+from .messages import Levels, Signs, Sparse
+from .wire import Packed
+
+
+@dataclasses.dataclass(frozen=True)
+class Compressor(abc.ABC):
+    """A map v ↦ message with known contraction and size. `memory`: error feedback at the end that compresses."""
+
+    @abc.abstractmethod
+    def compress(self, v: jax.Array, key: jax.Array) -> Packed: ...
+
+    @abc.abstractmethod
+    def contraction(self, dim: int) -> float:
+        """The smallest known δ with E‖C(v) − v‖² ≤ (1 − 1/δ)‖v‖² (∞ if there is none)."""
+
+    @property
+    @abc.abstractmethod
+    def memory(self) -> bool: ...
+
+    def wire_size(self, dim: int, dtype: Any = "float64") -> int:
+        """Bytes of one compressed vector of this length.
+
+        >>> top_k(10).wire_size(1000)       # ten values, ten 2-byte indices
+        100
+        """
+        vector = jax.ShapeDtypeStruct((dim,), jnp.dtype(dtype))
+        with jax.enable_x64(jnp.dtype(dtype).itemsize == 8):
+            return jax.eval_shape(self.compress, vector, jax.eval_shape(lambda: jax.random.key(0))).wire_size()
+
+
+@dataclasses.dataclass(frozen=True)
+class TopK(Compressor):
+    k: int
+    memory: bool = True
+
+    def compress(self, v: jax.Array, key: jax.Array) -> Sparse:
+        _check_k(self.k, v.size)
+        if self.k == v.size:
+            return Sparse(v, jnp.arange(v.size, dtype=jnp.int32), v.size)
+        _, indices = jax.lax.top_k(jnp.abs(v), self.k)
+        indices = jnp.sort(indices)
+        return Sparse(v[indices], indices, v.size)
+
+    def contraction(self, dim: int) -> float:
+        _check_k(self.k, dim)
+        return dim / self.k
+
+    def __str__(self) -> str:
+        return f"top_k({self.k}{'' if self.memory else ', memory=False'})"
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomK(Compressor):
+    k: int
+    memory: bool = True
+
+    def compress(self, v: jax.Array, key: jax.Array) -> Sparse:
+        _check_k(self.k, v.size)
+        _, indices = jax.lax.top_k(jax.random.bits(key, v.shape), self.k)
+        indices = jnp.sort(indices)
+        scale = 1.0 if self.memory else v.size / self.k
+        return Sparse(v[indices] * jnp.asarray(scale, v.dtype), indices, v.size)
+
+    def contraction(self, dim: int) -> float:
+        _check_k(self.k, dim)
+        if self.memory or self.k == dim:
+            return dim / self.k
+        variance = dim / self.k - 1
+        return 1 / (1 - variance) if variance < 1 else math.inf
+
+    def __str__(self) -> str:
+        return f"random_k({self.k}{'' if self.memory else ', memory=False'})"
+
+
+@dataclasses.dataclass(frozen=True)
+class ScaledSign(Compressor):
+    memory: bool = True
+
+    def compress(self, v: jax.Array, key: jax.Array) -> Signs:
+        return Signs(v >= 0, jnp.mean(jnp.abs(v)))
+
+    def contraction(self, dim: int) -> float:
+        return float(dim)
+
+    def __str__(self) -> str:
+        return f"scaled_sign({'' if self.memory else 'memory=False'})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantise(Compressor):
+    levels: int
+    memory: bool = False
+
+    def compress(self, v: jax.Array, key: jax.Array) -> Levels:
+        norm = jnp.linalg.norm(v)
+        safe = jnp.where(norm > 0, norm, 1)
+        position = jnp.abs(v) / safe * self.levels
+        low = jnp.floor(position)
+        up = jax.random.uniform(key, v.shape, v.dtype) < position - low
+        level = (low + up.astype(v.dtype)) * jnp.sign(v)
+        step = norm / self.levels
+        if self.memory:  # the contraction that belongs to an unbiased operator of variance ω is C/(1 + ω)
+            step = step / (1 + self.variance(v.size))
+        return Levels(level.astype(jnp.int32), step, self.levels)
+
+    def variance(self, dim: int) -> float:
+        """ω with E‖Q(v) − v‖² ≤ ω‖v‖² (QSGD, Lemma 3.1)."""
+        return min(dim / self.levels**2, math.sqrt(dim) / self.levels)
+
+    def contraction(self, dim: int) -> float:
+        omega = self.variance(dim)
+        if self.memory:
+            return 1 + omega
+        return 1 / (1 - omega) if omega < 1 else math.inf
+
+    def __str__(self) -> str:
+        return f"quantise({self.levels}{', memory=True' if self.memory else ''})"
+
+
+def top_k(k: int, memory: bool = True) -> TopK:
+    """Keep the k entries of largest magnitude: δ = d/k (FedLin, section 3). Ties go to the lower index.
+
+    >>> import numpy as np
+    >>> top_k(1).compress(jnp.array([1.0, -3.0, 2.0]), jax.random.key(0)).dense()
+    Array([ 0., -3.,  0.], dtype=float32)
+    """
+    return TopK(_whole("k", k), bool(memory))
+
+
+def random_k(k: int, memory: bool = True) -> RandomK:
+    """Keep k entries chosen uniformly: δ = d/k. Without memory they are scaled by d/k, which makes C unbiased."""
+    return RandomK(_whole("k", k), bool(memory))
+
+
+def scaled_sign(memory: bool = True) -> ScaledSign:
+    """C(v) = (‖v‖₁/d) sign(v), one bit per entry: ‖C(v) − v‖² = (1 − ‖v‖₁²/(d‖v‖²))‖v‖², so δ ≤ d."""
+    return ScaledSign(bool(memory))
+
+
+def quantise(levels: int = 1, memory: bool = False) -> Quantise:
+    """Unbiased quantisation to `levels` magnitudes (QSGD). With memory the result is scaled to be a contraction.
+
+    E‖Q(v) − v‖² ≤ ω‖v‖² with ω = min(d/s², √d/s).
+    """
+    return Quantise(_whole("levels", levels), bool(memory))
+
+
+def feedback(compressor: Compressor | None, error: Any, v: jax.Array, key: jax.Array) -> tuple[Any, Any]:
+    """One compressed transmission of v: (message, new error).
+
+    h = C(error + v); error ← error + v − h. Without memory the error stays as it is (nothing); without a compressor the
+    message is v.
+    """
+    if compressor is None:
+        return v, error
+    if not compressor.memory:
+        return compressor.compress(v, key), error
+    message = compressor.compress(error + v, key)
+    return message, error + v - message.dense()
+
+
+def no_error(compressor: Compressor | None, v: jax.Array) -> Any:
+    """The memory at the start: zero, or none where none is kept."""
+    return jnp.zeros_like(v) if compressor is not None and compressor.memory else ()
+
+
+def _check_k(k: int, dim: int) -> None:
+    if not 1 <= k <= dim:
+        raise InputError(f"k must be between 1 and the dimension d = {dim}, got k = {k}: choose a smaller k")
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise InputError(f"{name} must be a whole number ≥ 1, got {value!r}")
+    return int(value)

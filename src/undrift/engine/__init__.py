@@ -1,0 +1,1 @@
+"""Interpreters of programs, and what they record."""

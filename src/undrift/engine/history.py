@@ -1,0 +1,119 @@
+"""What a run leaves behind."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import unknown
+
+COLUMNS = (
+    "loss",
+    "gap",
+    "sq_distance",
+    "grad_norm",
+    "drift",
+    "dissimilarity",
+    "bytes_up",
+    "bytes_down",
+    "gradients",
+    "component_gradients",
+)
+
+
+class History(Mapping[str, np.ndarray]):
+    """name -> array over rounds, index 0 before the first round; costs are running totals.
+
+    | column | meaning |
+    |---|---|
+    | loss | f(x_t) |
+    | gap | f(x_t) − f*, where f* is known |
+    | sq_distance | ‖x_t − x*‖², where x* is known |
+    | grad_norm | ‖∇f(x_t)‖ |
+    | drift | mean_i ‖y_i − mean y‖ at the end of the local steps |
+    | dissimilarity | max_i ‖∇f_i(x_t) − ∇f(x_t)‖ |
+    | bytes_up, bytes_down | bytes sent so far, all clients together |
+    | gradients | gradient evaluations so far (calls of the oracle) |
+    | component_gradients | gradients of single components f_ij so far |
+    """
+
+    def __init__(self, columns: Mapping[str, np.ndarray]) -> None:
+        self._columns = dict(columns)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._columns:
+            raise KeyError(str(unknown("column", str(name), self._columns)))
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        return f"<history of {', '.join(self._columns)}>"
+
+    @property
+    def length(self) -> int:
+        """Rounds + 1."""
+        return int(next(iter(self._columns.values())).shape[-1])
+
+    def write_csv(self, path: Path) -> None:
+        """One row per round; numbers are written so that they read back exactly. `pandas.read_csv(path)` reads it."""
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["round", *self])
+            for t in range(self.length):
+                writer.writerow([t, *(_exact(column[t]) for column in self.values())])
+
+
+def _exact(value: Any) -> str:
+    return "" if np.isnan(value) else repr(value.item())
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The outcome of a run."""
+
+    x: np.ndarray  # final model (d,)
+    history: History
+    iterates: np.ndarray | None  # (rounds + 1, d) if they were kept
+    rounds: int  # rounds that were played
+    setting: dict[str, Any]  # what was run, in words
+    seconds: float
+    diverged: tuple[int, int | None] | None = None  # (round, client) where the loss stopped being finite
+
+    def save(self, directory: str | Path) -> Path:
+        """history.csv, model.npy, iterates.npy (if kept) and summary.json in this directory."""
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.history.write_csv(folder / "history.csv")
+        np.save(folder / "model.npy", self.x)
+        if self.iterates is not None:
+            np.save(folder / "iterates.npy", self.iterates)
+        (folder / "summary.json").write_text(json.dumps(self.summary(), indent=2) + "\n")
+        return folder
+
+    def summary(self) -> dict[str, Any]:
+        """The last round in numbers, with the setting."""
+        last = {name: _plain(column[-1]) for name, column in self.history.items()}
+        diverged = None if self.diverged is None else {"round": self.diverged[0], "client": self.diverged[1]}
+        return {
+            "setting": self.setting,
+            "rounds": self.rounds,
+            "final": last,
+            "diverged": diverged,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def _plain(value: Any) -> float | int | None:
+    number = value.item()
+    return number if np.isfinite(number) else None

@@ -1,0 +1,131 @@
+"""Bytes and gradients, counted from the program, the shapes of its messages and the plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import wire
+from ..local import Local
+from ..oracles import Oracle
+from ..plan import Draw
+from ..problems.base import Problem
+from ..protocol import Algorithm, Exchange, Program, Repeat, exchanges
+
+
+class Counts(NamedTuple):
+    """What a stretch of rounds cost, one number per round."""
+
+    bytes_up: np.ndarray
+    bytes_down: np.ndarray
+    gradients: np.ndarray
+    component_gradients: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Shapes:
+    """The message shapes of one exchange."""
+
+    down: Any
+    up: Any
+
+    @property
+    def down_bytes(self) -> int:
+        return wire.size(self.down)
+
+    @property
+    def up_bytes(self) -> int:
+        return wire.size(self.up)
+
+
+def message_shapes(algorithm: Algorithm, problem: Problem, oracle: Oracle) -> dict[str, Shapes]:
+    """Shapes of all messages, found without computing any. The first round's own exchanges are called «name (first)»."""
+    x = jax.ShapeDtypeStruct((problem.dim,), problem.dtype)
+    memory = jax.eval_shape(algorithm.init, x)
+    row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), problem.stack)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+
+    def messages(exchange: Exchange) -> Shapes:
+        def play(server: Any, slot: Any, client: Any, row: Any, key: jax.Array, shared: Any) -> tuple[Any, Any]:
+            if exchange.prepare is not None:
+                server = exchange.prepare(server, key)
+            down = exchange.send(server, slot)
+            one = jnp.asarray(1, jnp.int32)
+            local = Local(problem.view_with(shared, row), one, key, one, one, oracle)
+            return down, exchange.client(client, down, local)[1]
+
+        shapes = jax.eval_shape(play, memory.server, memory.slots, memory.clients, row, key, problem.shared)
+        return Shapes(*shapes)
+
+    found = {e.name: messages(e) for e in exchanges(algorithm.start + algorithm.round)}
+    for exchange in exchanges(algorithm.first or ()):
+        found[f"{exchange.name} (first)"] = messages(exchange)
+    return found
+
+
+class Ledger:
+    """Counts costs for an algorithm on a problem."""
+
+    def __init__(self, algorithm: Algorithm, problem: Problem, oracle: Oracle, every_round: bool) -> None:
+        self.algorithm, self.oracle, self.every_round = algorithm, oracle, every_round
+        self.sizes = problem.sizes
+        self.shapes = message_shapes(algorithm, problem, oracle)
+
+    def start(self) -> Counts:
+        """The cost of the start program, played by all clients."""
+        m = len(self.sizes)
+        draw = Draw(None, np.ones((1, m), np.int64), None)
+        return self._program(self.algorithm.start, draw, "")
+
+    def rounds(self, draw: Draw, first_round: int) -> Counts:
+        """The cost of these rounds."""
+        counts = self._program(self.algorithm.round, draw, "")
+        if self.algorithm.first is not None and first_round == 1:
+            special = self._program(self.algorithm.first, draw.rows(0, 1), " (first)")
+            for whole, part in zip(counts, special, strict=True):
+                whole[0] = part[0]
+        return counts
+
+    def _program(self, program: Program, draw: Draw, suffix: str) -> Counts:
+        rounds, n = draw.steps.shape
+        ids = np.broadcast_to(np.arange(n), (rounds, n)) if draw.ids is None else draw.ids
+        answered = np.ones((rounds, n), np.int64) if draw.answered is None else draw.answered.astype(np.int64)
+        total = Counts(*(np.zeros(rounds, np.int64) for _ in Counts._fields))
+        self._walk(
+            program, draw.steps, answered, np.ones((rounds, n), np.int64), self.sizes[ids], suffix, total, [True]
+        )
+        return total
+
+    def _walk(
+        self,
+        program: Program,
+        steps: np.ndarray,
+        answered: np.ndarray,
+        times: np.ndarray,
+        sizes: np.ndarray,
+        suffix: str,
+        total: Counts,
+        opening: list[bool],
+    ) -> None:
+        for step in program:
+            if isinstance(step, Repeat):
+                self._walk(step.program, steps, answered, times * step.counts(steps), sizes, suffix, total, opening)
+            elif not isinstance(step, Exchange):
+                self._walk(step.program, steps, answered, times, sizes, suffix, total, opening)
+            else:
+                played = times * answered
+                # Whoever stays silent was told the first message of the round, once.
+                told = played + (1 - answered) if opening[0] else played
+                opening[0] = False
+                work = step.work if self.every_round or step.work_if_absent is None else step.work_if_absent
+                calls = work(steps) * played
+                shapes = self.shapes[step.name + suffix]
+                if step.on_wire:
+                    total.bytes_down[:] += told.sum(axis=1) * shapes.down_bytes
+                    total.bytes_up[:] += played.sum(axis=1) * shapes.up_bytes
+                total.gradients[:] += calls.sum(axis=1)
+                total.component_gradients[:] += (calls * self.oracle.components(sizes)).sum(axis=1)

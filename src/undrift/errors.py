@@ -1,0 +1,59 @@
+"""Errors that say the rule, the value received and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+
+class UndriftError(Exception):
+    """Everything that undrift raises on purpose."""
+
+
+class InputError(UndriftError, ValueError):
+    """An argument breaks a rule; nothing has been computed."""
+
+
+class CheckpointError(UndriftError):
+    """A checkpoint cannot be read, or belongs to another run."""
+
+
+class DivergenceError(UndriftError, ArithmeticError):
+    """The loss stopped being finite. `result` keeps every round up to there."""
+
+    def __init__(self, message: str, *, round: int, client: int | None, result: Any) -> None:
+        super().__init__(message)
+        self.round = round
+        self.client = client
+        self.result = result
+
+
+class Interrupted(UndriftError):
+    """Ctrl-C between two chunks of rounds. `result` keeps every finished round."""
+
+    def __init__(self, message: str, *, result: Any) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+def nearest(word: str, valid: Iterable[str]) -> str:
+    """A half sentence that names the closest valid word, then all of them.
+
+    >>> nearest("fedlim", ["fedavg", "fedlin"])
+    "did you mean 'fedlin'? (valid: fedavg, fedlin)"
+    """
+    names = sorted(valid)
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    listing = f"(valid: {', '.join(names)})"
+    return f"did you mean {close[0]!r}? {listing}" if close else listing
+
+
+def unknown(kind: str, word: str, valid: Iterable[str]) -> InputError:
+    """The error for a name that does not exist.
+
+    >>> raise unknown("method", "fedlim", ["fedlin"])
+    Traceback (most recent call last):
+    undrift.errors.InputError: unknown method 'fedlim': did you mean 'fedlin'? (valid: fedlin)
+    """
+    return InputError(f"unknown {kind} {word!r}: {nearest(word, valid)}")

@@ -1,0 +1,118 @@
+"""What a compressed vector is made of, in memory and on the wire."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .wire import Packed
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["values", "indices"], meta_fields=["dim"])
+@dataclasses.dataclass(frozen=True)
+class Sparse(Packed):
+    """k values and their places (ascending). The places travel as a bitmap where that is shorter than indices."""
+
+    values: Any
+    indices: Any
+    dim: int
+
+    def dense(self) -> jax.Array:
+        return jnp.zeros((self.dim,), self.values.dtype).at[self.indices].set(self.values)
+
+    def wire_size(self) -> int:
+        k = self.values.shape[0]
+        return k * np.dtype(self.values.dtype).itemsize + min(k * _index_dtype(self.dim).itemsize, -(-self.dim // 8))
+
+    def to_wire(self) -> bytes:
+        values, indices = np.asarray(self.values), np.asarray(self.indices)
+        if self._as_bitmap():
+            present = np.zeros(self.dim, bool)
+            present[indices] = True
+            places = np.packbits(present, bitorder="little").tobytes()
+        else:
+            places = indices.astype(_index_dtype(self.dim)).tobytes()
+        return _little(values) + places
+
+    def from_wire(self, payload: bytes) -> Sparse:
+        dtype, k = np.dtype(self.values.dtype), self.values.shape[0]
+        values = np.frombuffer(payload[: k * dtype.itemsize], dtype.newbyteorder("<")).astype(dtype)
+        places = payload[k * dtype.itemsize :]
+        if self._as_bitmap():
+            marks = np.unpackbits(np.frombuffer(places, np.uint8), count=self.dim, bitorder="little")
+            indices = np.flatnonzero(marks).astype(np.int32)
+        else:
+            indices = np.frombuffer(places, _index_dtype(self.dim)).astype(np.int32)
+        return Sparse(values, indices, self.dim)
+
+    def _as_bitmap(self) -> bool:
+        return -(-self.dim // 8) < self.values.shape[0] * _index_dtype(self.dim).itemsize
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["positive", "scale"], meta_fields=[])
+@dataclasses.dataclass(frozen=True)
+class Signs(Packed):
+    """One bit per entry and one scale."""
+
+    positive: Any
+    scale: Any
+
+    def dense(self) -> jax.Array:
+        return jnp.where(self.positive, self.scale, -self.scale)
+
+    def wire_size(self) -> int:
+        return -(-self.positive.shape[0] // 8) + np.dtype(self.scale.dtype).itemsize
+
+    def to_wire(self) -> bytes:
+        return np.packbits(np.asarray(self.positive), bitorder="little").tobytes() + _little(np.asarray(self.scale))
+
+    def from_wire(self, payload: bytes) -> Signs:
+        dim, dtype = self.positive.shape[0], np.dtype(self.scale.dtype)
+        cut = -(-dim // 8)
+        positive = np.unpackbits(np.frombuffer(payload[:cut], np.uint8), count=dim, bitorder="little").astype(bool)
+        return Signs(positive, np.frombuffer(payload[cut:], dtype.newbyteorder("<")).astype(dtype).reshape(()))
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["level", "step"], meta_fields=["levels"])
+@dataclasses.dataclass(frozen=True)
+class Levels(Packed):
+    """Whole multiples of one step, in −levels … levels, packed to the fewest bits that hold them."""
+
+    level: Any
+    step: Any
+    levels: int
+
+    def dense(self) -> jax.Array:
+        return self.level.astype(self.step.dtype) * self.step
+
+    def wire_size(self) -> int:
+        return -(-self.level.shape[0] * self._bits() // 8) + np.dtype(self.step.dtype).itemsize
+
+    def to_wire(self) -> bytes:
+        shifted = (np.asarray(self.level) + self.levels).astype(np.uint32)
+        bits = (shifted[:, None] >> np.arange(self._bits(), dtype=np.uint32)) & 1
+        return np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes() + _little(np.asarray(self.step))
+
+    def from_wire(self, payload: bytes) -> Levels:
+        dim, bits, dtype = self.level.shape[0], self._bits(), np.dtype(self.step.dtype)
+        cut = -(-dim * bits // 8)
+        flags = np.unpackbits(np.frombuffer(payload[:cut], np.uint8), count=dim * bits, bitorder="little")
+        shifted = flags.reshape(dim, bits).astype(np.int64) @ (1 << np.arange(bits, dtype=np.int64))
+        step = np.frombuffer(payload[cut:], dtype.newbyteorder("<")).astype(dtype).reshape(())
+        return Levels((shifted - self.levels).astype(np.int32), step, self.levels)
+
+    def _bits(self) -> int:
+        return (2 * self.levels).bit_length()
+
+
+def _index_dtype(dim: int) -> np.dtype[Any]:
+    return np.dtype("u1" if dim <= 2**8 else "<u2" if dim <= 2**16 else "<u4")
+
+
+def _little(array: np.ndarray) -> bytes:
+    return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()

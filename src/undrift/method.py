@@ -1,0 +1,158 @@
+"""From a factory function to a method whose numbers are traced.
+
+    @method
+    def fedavg(eta: float, server: ... = None) -> Algorithm: ...
+
+`fedavg(eta=0.1)` is a `Method`: the factory, its *numbers* (parameters annotated `float`, handed to the compiled program as
+inputs) and its *settings* (everything else, part of the program). Two methods that differ in numbers only share one compiled
+program, and a grid of step sizes is one program with a batch axis.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .errors import InputError, unknown
+from .oracles import Oracle
+from .protocol import Algorithm
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """The hashable half of a method: what the compiled program depends on."""
+
+    factory: Callable[..., Algorithm]
+    settings: tuple[tuple[str, Any], ...]
+    name: str
+    centralised: bool = False  # runs on the pooled problem
+    wrap: tuple[Callable[[Algorithm], Algorithm], ...] = ()
+    oracle: Oracle | None = None  # used where the user names none
+
+    def build(self, numbers: Mapping[str, Any]) -> Algorithm:
+        """The algorithm with these numbers (concrete or traced)."""
+        algorithm = self.factory(**dict(self.settings), **numbers)
+        for wrapper in self.wrap:
+            algorithm = wrapper(algorithm)
+        return algorithm
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A method with concrete numbers, ready to run."""
+
+    recipe: Recipe
+    numbers: Mapping[str, float]
+
+    @property
+    def name(self) -> str:
+        return self.recipe.name
+
+    def build(self) -> Algorithm:
+        return self.recipe.build(self.numbers)
+
+    def wrapped(self, wrapper: Callable[[Algorithm], Algorithm]) -> Method:
+        """The same method with its algorithm passed through `wrapper` (hashable)."""
+        return dataclasses.replace(self, recipe=dataclasses.replace(self.recipe, wrap=(*self.recipe.wrap, wrapper)))
+
+    def with_numbers(self, **numbers: float) -> Method:
+        """The same method with other numbers, which keeps wrappers."""
+        for name in numbers:
+            if name not in self.numbers:
+                raise unknown(f"number of {self.name}", name, self.numbers)
+        changed = dataclasses.replace(self, numbers={**self.numbers, **{k: float(v) for k, v in numbers.items()}})
+        changed.build()  # lets the factory refuse a bad value now
+        return changed
+
+    def __str__(self) -> str:
+        settings = [f"{k}={v}" for k, v in self.recipe.settings if v is not None]
+        inside = ", ".join([f"{k}={v:g}" for k, v in self.numbers.items()] + settings)
+        around = "".join(f" + {wrapper}" for wrapper in self.recipe.wrap)
+        return f"{self.name}({inside}){around}"
+
+
+class Factory:
+    """What `@method` returns: call it for a `Method`, read its signature for the parameters."""
+
+    def __init__(self, function: Callable[..., Algorithm], centralised: bool) -> None:
+        self.function, self.centralised = function, centralised
+        self.signature = inspect.signature(function)
+        self.traced = tuple(
+            name for name, parameter in self.signature.parameters.items() if _is_float(parameter.annotation)
+        )
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Method:
+        name = self.function.__name__
+        for given in kwargs:
+            if given not in self.signature.parameters:
+                raise unknown(f"parameter of {name}", given, self.signature.parameters)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InputError(f"{name}{self.signature}: {error}") from None
+        bound.apply_defaults()
+        numbers = {k: _number(name, k, v) for k, v in bound.arguments.items() if k in self.traced and v is not None}
+        settings = tuple((k, v) for k, v in bound.arguments.items() if k not in numbers)
+        made = Method(Recipe(self.function, settings, name, self.centralised), numbers)
+        made.build()  # lets the factory refuse bad values now, not inside a compiled program
+        return made
+
+
+def method(function: Callable[..., Algorithm] | None = None, *, centralised: bool = False) -> Any:
+    """Turn a function that returns an `Algorithm` into a method factory.
+
+    >>> from undrift import fedavg
+    >>> fedavg(eta=0.5).numbers
+    {'eta': 0.5, 'server_eta': 1.0}
+    """
+    if function is None:
+        return functools.partial(method, centralised=centralised)
+    return Factory(function, centralised)
+
+
+def as_method(given: Any) -> Method:
+    """A `Method` from a `Method` or from a bare `Algorithm`."""
+    if isinstance(given, Method):
+        return given
+    if isinstance(given, Algorithm):
+        return Method(Recipe(lambda: given, (), "own"), {})
+    hint = " (call the factory: ud.fedlin(eta=…))" if isinstance(given, Factory) else ""
+    raise InputError(f"a method is what ud.fedlin(…) and its kin return, or an Algorithm; got {given!r}{hint}")
+
+
+def positive(**values: Any) -> None:
+    """Refuse numbers that are not finite and > 0; traced values were checked when the method was made."""
+    for name, value in values.items():
+        if not _traced(value) and not (np.isfinite(value) and value > 0):
+            raise InputError(f"{name} must be a finite number > 0, got {value}: choose a step such as 1/L")
+
+
+def not_negative(**values: Any) -> None:
+    """Refuse numbers that are not finite and ≥ 0."""
+    for name, value in values.items():
+        if not _traced(value) and not (np.isfinite(value) and value >= 0):
+            raise InputError(f"{name} must be a finite number ≥ 0, got {value}")
+
+
+def _traced(value: Any) -> bool:
+    return isinstance(value, jax.core.Tracer)
+
+
+def _is_float(annotation: Any) -> bool:
+    return annotation in (float, "float", "float | None", float | None)
+
+
+def _number(method_name: str, name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number | np.ndarray | jnp.ndarray):
+        raise InputError(f"{method_name}: {name} must be a number, got {value!r}")
+    if np.ndim(value):
+        raise InputError(f"{method_name}: {name} must be one number, got an array of shape {np.shape(value)}")
+    return float(value)

@@ -1,0 +1,113 @@
+"""What a client gets when it asks for a gradient: the full one, a mini-batch, or a noisy one.
+
+Every oracle is unbiased: E[G_i(x)] = ∇f_i(x).
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .errors import InputError
+from .randomness import device_shuffle_keys, shuffled
+
+
+@dataclasses.dataclass(frozen=True)
+class Oracle(abc.ABC):
+    """A hashable rule for gradients. `exact` oracles return ∇f_i itself."""
+
+    exact = False
+
+    @abc.abstractmethod
+    def gradient(self, loss: Any, x: jax.Array, key: jax.Array, step: Any) -> jax.Array:
+        """G_i(x) at local step `step`; `key` belongs to this client, round and exchange."""
+
+    @abc.abstractmethod
+    def components(self, sizes: np.ndarray) -> np.ndarray:
+        """Component gradients that one call costs, for clients with these numbers of components."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Full(Oracle):
+    exact = True
+
+    def gradient(self, loss: Any, x: jax.Array, key: jax.Array, step: Any) -> jax.Array:
+        return loss.gradient(x)
+
+    def components(self, sizes: np.ndarray) -> np.ndarray:
+        return sizes
+
+    def __str__(self) -> str:
+        return "full"
+
+
+@dataclasses.dataclass(frozen=True)
+class MiniBatch(Oracle):
+    size: int
+    replace: bool
+
+    def gradient(self, loss: Any, x: jax.Array, key: jax.Array, step: Any) -> jax.Array:
+        return loss.batch_gradient(x, self.indices(loss.size, key, step))
+
+    def indices(self, n: Any, key: jax.Array, step: Any) -> jax.Array:
+        """The components of this step's batch."""
+        if self.replace:
+            place = jax.random.uniform(jax.random.fold_in(key, step), (self.size,), jnp.float32)
+            return jnp.minimum((place * n).astype(jnp.int32), n - 1)
+        # Position in an endless walk through the data. A batch meets at most two epochs, each with its own order; a client
+        # smaller than the batch goes around in the second order until the batch is full.
+        position = step * self.size + jnp.arange(self.size)
+        epoch = step * self.size // n
+        this, following = (device_shuffle_keys(jax.random.fold_in(key, epoch + e)) for e in (0, 1))
+        order = jnp.where((position // n == epoch)[:, None, None], this[None], following[None])
+        return jax.vmap(shuffled, in_axes=(0, None, 0, None))(position % n, n, order, jnp)
+
+    def components(self, sizes: np.ndarray) -> np.ndarray:
+        return np.full_like(sizes, self.size)
+
+    def __str__(self) -> str:
+        return f"minibatch({self.size}{', replace=True' if self.replace else ''})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Noisy(Oracle):
+    variance: float
+
+    def gradient(self, loss: Any, x: jax.Array, key: jax.Array, step: Any) -> jax.Array:
+        noise = jax.random.normal(jax.random.fold_in(key, step), x.shape, x.dtype)
+        return loss.gradient(x) + jnp.asarray(np.sqrt(self.variance / x.size), x.dtype) * noise
+
+    def components(self, sizes: np.ndarray) -> np.ndarray:
+        return sizes
+
+    def __str__(self) -> str:
+        return f"noisy({self.variance:g})"
+
+
+def full() -> Full:
+    """∇f_i(x) itself."""
+    return Full()
+
+
+def minibatch(size: int, replace: bool = False) -> MiniBatch:
+    """(n_i/b) Σ_{j∈B} ∇f_ij(x) on a batch of b components (scaled as the client's loss is: a sum or a mean).
+
+    Without replacement the client walks through a fresh random order of its data in every round and reshuffles whenever it
+    has seen everything; a batch larger than the data goes around more than once. With replacement every component is drawn
+    independently.
+    """
+    if int(size) != size or size < 1:
+        raise InputError(f"a mini-batch needs a whole number of components ≥ 1, got {size!r}")
+    return MiniBatch(int(size), bool(replace))
+
+
+def noisy(variance: float) -> Noisy:
+    """∇f_i(x) + ξ with Gaussian ξ, E ξ = 0 and E‖ξ‖² = variance: the oracle of FedLin's Theorem 4."""
+    if not (np.isfinite(variance) and variance >= 0):
+        raise InputError(f"the variance of the noise must be finite and ≥ 0, got {variance}")
+    return Noisy(float(variance))

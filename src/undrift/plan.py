@@ -1,0 +1,233 @@
+"""Who takes part in a round, with how many local steps, and who answers.
+
+A plan is data: for a range of rounds it is drawn on the host as three arrays (members, their τ_i, whether they answer) that
+every interpreter reads. A draw depends on (seed, round, client) and on nothing else.
+
+A client that does not answer is silent for the whole round: it is told the round's first message, and nothing of it changes,
+neither its own memory nor its slot at the server; means run over those that answered. If nobody answers, the server keeps
+its memory too.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from . import randomness
+from .errors import InputError
+
+
+class Draw(NamedTuple):
+    """The plan of some consecutive rounds."""
+
+    ids: np.ndarray | None  # (rounds, n); None: everyone, in order
+    steps: np.ndarray  # (rounds, n)
+    answered: np.ndarray | None  # (rounds, n); None: everyone
+
+    def rows(self, start: int, stop: int) -> Draw:
+        """The plan of some of these rounds."""
+
+        def cut(part: Any) -> Any:
+            return None if part is None else part[start:stop]
+
+        return Draw(cut(self.ids), cut(self.steps), cut(self.answered))
+
+
+@dataclasses.dataclass(frozen=True)
+class Participation(abc.ABC):
+    """Which clients form the cohort of a round."""
+
+    @abc.abstractmethod
+    def size(self, clients: int) -> int:
+        """n: members of a cohort."""
+
+    @abc.abstractmethod
+    def ids(self, seed: int, round: int, clients: int) -> np.ndarray | None:
+        """The members, in order; None means everyone."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Everyone(Participation):
+    def size(self, clients: int) -> int:
+        return clients
+
+    def ids(self, seed: int, round: int, clients: int) -> np.ndarray | None:
+        return None
+
+    def __str__(self) -> str:
+        return "full"
+
+
+@dataclasses.dataclass(frozen=True)
+class Uniform(Participation):
+    count: int
+    replace: bool
+
+    def size(self, clients: int) -> int:
+        if not self.replace and self.count > clients:
+            raise InputError(
+                f"a cohort of {self.count} cannot be drawn without replacement from {clients} clients: ask for at most "
+                f"{clients}"
+            )
+        return self.count
+
+    def ids(self, seed: int, round: int, clients: int) -> np.ndarray:
+        place = np.arange(self.size(clients))
+        if self.replace:
+            return randomness.integers(seed, 0, clients - 1, randomness.tag("cohort"), round, place)
+        return randomness.shuffled(place, clients, randomness.shuffle_keys(seed, randomness.tag("cohort"), round))
+
+    def __str__(self) -> str:
+        return f"uniform({self.count}{', replace=True' if self.replace else ''})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule(Participation):
+    function: Callable[[int, jax.Array], Any]
+    count: int
+
+    def size(self, clients: int) -> int:
+        return self.count
+
+    def ids(self, seed: int, round: int, clients: int) -> np.ndarray:
+        chosen = np.asarray(self.function(round, _user_key(seed, "cohort", round)))
+        if chosen.shape != (self.count,):
+            raise InputError(f"the rule must name {self.count} clients, in round {round} it gave shape {chosen.shape}")
+        if np.any(chosen < 0) or np.any(chosen >= clients):
+            raise InputError(f"the rule named the client {chosen.max()} in round {round}; there are 0 … {clients - 1}")
+        return chosen.astype(np.int64)
+
+    def __str__(self) -> str:
+        return f"rule({getattr(self.function, '__name__', 'function')})"
+
+
+def full() -> Everyone:
+    """All m clients in every round."""
+    return Everyone()
+
+
+def uniform(count: int, replace: bool = False) -> Uniform:
+    """`count` clients, uniformly, without or with replacement. A client drawn twice plays once and counts twice in means.
+
+    >>> sorted(uniform(3).ids(seed=0, round=1, clients=3).tolist())
+    [0, 1, 2]
+    """
+    if int(count) != count or count < 1:
+        raise InputError(f"a cohort needs a whole number of members ≥ 1, got {count!r}")
+    return Uniform(int(count), bool(replace))
+
+
+def rule(function: Callable[[int, jax.Array], Any], count: int) -> Rule:
+    """A user's own choice: function(round, key) -> `count` client numbers. It is called on the host, once a round.
+
+    >>> rule(lambda round, key: [round % 5, 9], count=2).ids(seed=0, round=7, clients=10)
+    array([2, 9])
+    """
+    return Rule(function, int(count))
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomSteps:
+    """τ_i(t) uniform on [low, high], drawn anew in every round."""
+
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return f"random_steps({self.low}, {self.high})"
+
+
+def random_steps(low: int, high: int) -> RandomSteps:
+    """τ_i(t) uniform on {low, …, high} for each client and round (systems heterogeneity that changes by round)."""
+    if not 1 <= low <= high:
+        raise InputError(f"local steps need 1 ≤ low ≤ high, got low = {low}, high = {high}")
+    return RandomSteps(int(low), int(high))
+
+
+Steps = int | Sequence[int] | np.ndarray | RandomSteps | Callable[[int, jax.Array], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Participation, local steps and failures of a run."""
+
+    clients: int
+    participation: Participation
+    steps: Steps
+    failures: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.failures < 1:
+            raise InputError(f"the probability of not answering must be in [0, 1), got {self.failures}")
+        self.participation.size(self.clients)  # refuses a cohort that is too large
+        if not callable(self.steps) and not isinstance(self.steps, RandomSteps):
+            self._checked(np.asarray(self.steps), 0)
+
+    @property
+    def cohort_size(self) -> int:
+        return self.participation.size(self.clients)
+
+    @property
+    def everyone_every_round(self) -> bool:
+        """Nobody ever misses a round."""
+        return isinstance(self.participation, Everyone) and self.failures == 0
+
+    @property
+    def same_for_all_seeds(self) -> bool:
+        drawn = callable(self.steps) or isinstance(self.steps, RandomSteps)
+        return self.everyone_every_round and not drawn
+
+    def draw(self, first: int, count: int) -> Draw:
+        """The plan of rounds first, …, first + count − 1 (round 1 is the first)."""
+        rounds = range(first, first + count)
+        n = self.cohort_size
+        everyone = isinstance(self.participation, Everyone)
+        ids = None
+        if not everyone:
+            ids = np.stack([np.asarray(self.participation.ids(self.seed, t, self.clients)) for t in rounds])
+        members = np.broadcast_to(np.arange(self.clients), (count, n)) if ids is None else ids
+        answered = None
+        if self.failures > 0:
+            chance = randomness.uniform(self.seed, randomness.tag("failure"), np.asarray(rounds)[:, None], members)
+            answered = chance >= self.failures
+        return Draw(ids, self._steps(rounds, members), answered)
+
+    def _steps(self, rounds: range, members: np.ndarray) -> np.ndarray:
+        shape = members.shape
+        if isinstance(self.steps, RandomSteps):
+            where = (randomness.tag("steps"), np.asarray(rounds)[:, None], members)
+            return randomness.integers(self.seed, self.steps.low, self.steps.high, *where)
+        if callable(self.steps):
+            drawn = [self._checked(np.asarray(self.steps(t, _user_key(self.seed, "steps", t))), t) for t in rounds]
+            everyone = np.stack([np.broadcast_to(row, (self.clients,)) for row in drawn])
+        else:
+            everyone = np.broadcast_to(self._checked(np.asarray(self.steps), 0), (shape[0], self.clients))
+        return np.take_along_axis(everyone, members, axis=1)
+
+    def _checked(self, steps: np.ndarray, round: int) -> np.ndarray:
+        where = f" in round {round}" if round else ""
+        if steps.shape not in ((), (self.clients,)):
+            raise InputError(
+                f"local steps must be one number or one per client ({self.clients}), got shape {steps.shape}{where}"
+            )
+        if steps.dtype.kind not in "iu" and not np.all(steps == np.floor(steps)):
+            raise InputError(f"local steps must be whole numbers, got {steps}{where}")
+        if np.any(steps < 1):
+            client = int(np.argmin(steps)) if steps.ndim else "every client"
+            raise InputError(f"local steps τ_i must be ≥ 1, got {steps.min()} for client {client}{where}")
+        return steps.astype(np.int64)
+
+    def __str__(self) -> str:
+        steps = self.steps if not callable(self.steps) else getattr(self.steps, "__name__", "function")
+        return f"participation={self.participation}, steps={steps}, failures={self.failures:g}"
+
+
+def _user_key(seed: int, what: str, round: int) -> jax.Array:
+    key = jax.random.fold_in(jax.random.key(seed), randomness.tag(what))
+    return jax.random.fold_in(key, round)

@@ -1,0 +1,9 @@
+"""What is minimised, with its optimum and its constants where they exist in closed form."""
+
+from .base import ClientLoss, Constants, Optimum, Problem
+from .custom import custom
+from .least_squares import least_squares
+from .logistic import logistic
+from .quadratic import quadratic
+
+__all__ = ["ClientLoss", "Constants", "Optimum", "Problem", "custom", "least_squares", "logistic", "quadratic"]

@@ -1,0 +1,263 @@
+"""What is minimised: f = Σ w_i f_i, one f_i per client.
+
+A problem is data for all clients (`stack`, leading axis m), data that all share (`shared`), and a `view`: the class that turns
+one client's row into its `ClientLoss`. It is a pytree, so that its arrays are inputs of the compiled program and problems of
+the same kind and shape share it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import precision
+from ..errors import InputError
+from ..vectorise import over_clients, row_bytes
+
+LOOP_ABOVE_BYTES = 2**16  # data of one client from which a loop over clients was measured to be faster
+
+
+class ClientLoss:
+    """f_i as client i sees it. Only `loss` is compulsory."""
+
+    size: Any = 1  # number of components f_ij
+
+    def loss(self, x: jax.Array) -> jax.Array:
+        raise NotImplementedError
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        return jax.grad(self.loss)(x)
+
+    def batch_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        """An unbiased estimate of ∇f_i from these components."""
+        raise InputError(
+            "this problem's clients have no components, so mini-batches are not defined: use oracles.full()"
+        )
+
+    def spectrum(self) -> tuple[jax.Array, jax.Array] | None:
+        """(λ, V) of a constant Hessian V diag(λ) Vᵀ, where it is worth using."""
+        return None
+
+    def prox(self, centre: jax.Array, s: Any) -> jax.Array | None:
+        """argmin_y f_i(y) + ‖y − centre‖²/(2s) in closed form, where there is one."""
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Optimum:
+    """x* and f* = f(x*), and how they were found."""
+
+    x: np.ndarray
+    value: float
+    how: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Constants:
+    """Every f_i is L-smooth and μ-strongly convex: L = max_i L_i, μ = min_i μ_i."""
+
+    L: float
+    mu: float
+    per_client_L: np.ndarray
+    per_client_mu: np.ndarray
+
+    @property
+    def kappa(self) -> float:
+        """Condition number L/μ."""
+        return self.L / self.mu if self.mu > 0 else float("inf")
+
+
+class Reference(NamedTuple):
+    """What the records are measured against, where x* is known."""
+
+    x: Any
+    value: Any
+
+
+class Evaluation(NamedTuple):
+    """What is recorded of one model."""
+
+    loss: jax.Array
+    gap: jax.Array
+    sq_distance: jax.Array
+    grad_norm: jax.Array
+    dissimilarity: jax.Array  # max_i ‖∇f_i − ∇f‖
+    suspect: jax.Array  # a client whose own loss is not finite, or −1
+
+
+class Problem:
+    """Base of all problems; see the module's docstring."""
+
+    name: ClassVar[str] = "problem"
+    view: Callable[[Any, Any], ClientLoss]
+
+    def __init__(
+        self, stack: Any, shared: Any, weights: Any, dim: int, dtype: Any, static: tuple[Any, ...] = ()
+    ) -> None:
+        self.stack, self.shared, self.weights = stack, shared, weights
+        self.dim, self.dtype, self.static = int(dim), np.dtype(dtype), static
+
+    def __init_subclass__(cls) -> None:
+        jax.tree_util.register_pytree_node_class(cls)
+
+    # ----- for users
+    @property
+    def clients(self) -> int:
+        """m"""
+        return int(np.shape(self.weights)[0])
+
+    @cached_property
+    def optimum(self) -> Optimum:
+        """x* and f*; computed when first asked for."""
+        with precision.scope(self.dtype):
+            return self._solve()
+
+    @cached_property
+    def constants(self) -> Constants:
+        """L and μ; computed when first asked for."""
+        with precision.scope(self.dtype):
+            return self._constants()
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """n_i: components per client."""
+        return np.ones(self.clients, np.int64)
+
+    def value(self, x: Any) -> float:
+        """f(x)."""
+        with precision.scope(self.dtype):
+            return float(jax.jit(type(self).evaluate)(self, jnp.asarray(x, self.dtype), None).loss)
+
+    def gradient(self, x: Any) -> np.ndarray:
+        """∇f(x)."""
+        with precision.scope(self.dtype):
+            return np.asarray(jax.jit(type(self).mean_gradient)(self, jnp.asarray(x, self.dtype)))
+
+    def initial(self, seed: int) -> np.ndarray:
+        """x_0 where the user gives none."""
+        return np.zeros(self.dim, self.dtype)
+
+    def pooled(self) -> Problem:
+        """The same f as the loss of one client that holds all data."""
+        from .pooled import Pooled
+
+        return Pooled.of(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.clients} clients, d = {self.dim}, {self.dtype}>"
+
+    # ----- for interpreters, inside the compiled program
+    def client(self, row: Any) -> ClientLoss:
+        """The view of one client's row of `stack`."""
+        return self.view_with(self.shared, row)
+
+    def view_with(self, shared: Any, row: Any) -> ClientLoss:
+        """The view of a row, with the shared part given: all that a client needs to know."""
+        return self.view(shared, row)
+
+    def each(self, function: Callable[[Any], Any]) -> Any:
+        """function(f_i) for every client, stacked."""
+        return over_clients(lambda row: function(self.client(row)), self.stack, loop=self.prefers_loop(exact=True))
+
+    def prefers_loop(self, exact: bool) -> bool:
+        """Whether clients are better played one after the other (see `vectorise`); `exact`: with full gradients."""
+        return exact and row_bytes(self.stack) > LOOP_ABOVE_BYTES
+
+    def mean_gradient(self, x: jax.Array) -> jax.Array:
+        return self.weights @ self.each(lambda f: f.gradient(x))
+
+    def evaluate(self, x: jax.Array, reference: Reference | None) -> Evaluation:
+        """Everything that is recorded of a model x."""
+        losses, gradients = self.each(lambda f: (f.loss(x), f.gradient(x)))
+        loss = self.weights @ losses
+        suspect = jnp.where(jnp.all(jnp.isfinite(losses)), -1, jnp.argmin(jnp.isfinite(losses)))
+        gap = jnp.full_like(loss, jnp.nan) if reference is None else loss - reference.value
+        return self._evaluation(x, reference, loss, gap, gradients, suspect)
+
+    def _evaluation(
+        self, x: jax.Array, reference: Reference | None, loss: Any, gap: Any, gradients: jax.Array, suspect: Any
+    ) -> Evaluation:
+        mean = self.weights @ gradients
+        spread = jnp.max(jnp.linalg.norm(gradients - mean[None, :], axis=1))
+        distance = jnp.full_like(loss, jnp.nan) if reference is None else jnp.sum((x - reference.x) ** 2)
+        return Evaluation(loss, gap, distance, jnp.linalg.norm(mean), spread, jnp.asarray(suspect, jnp.int32))
+
+    def reference(self) -> Reference | None:
+        """x* and f* for the records, or None where they do not exist or would cost too much to find."""
+        try:
+            optimum = self.optimum if self._optimum_is_cheap() or "optimum" in self.__dict__ else None
+        except InputError:
+            return None
+        return None if optimum is None else Reference(np.asarray(optimum.x), np.asarray(optimum.value, self.dtype))
+
+    # ----- for subclasses
+    def _optimum_is_cheap(self) -> bool:
+        return True
+
+    def _solve(self) -> Optimum:
+        raise InputError(f"the minimiser of a {self.name} problem is not known: give it as optimum=(x, value)")
+
+    def _constants(self) -> Constants:
+        raise InputError(
+            f"L and μ of a {self.name} problem are not known in closed form: give them as constants=(L, mu)"
+        )
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        return (self.stack, self.shared, self.weights), (self.dim, self.dtype, self.static)
+
+    @classmethod
+    def tree_unflatten(cls, aux: tuple[Any, ...], children: tuple[Any, ...]) -> Any:
+        problem = object.__new__(cls)
+        problem.stack, problem.shared, problem.weights = children
+        problem.dim, problem.dtype, problem.static = aux
+        return problem
+
+
+def normalised_weights(weights: Any, clients: int, dtype: Any) -> np.ndarray:
+    """w_i ≥ 0 with Σ w_i = 1; equal where the user gives none."""
+    if weights is None:
+        return np.full(clients, 1 / clients, dtype)
+    w = np.asarray(weights, np.float64)
+    if w.shape != (clients,):
+        raise InputError(f"weights must have one entry per client: expected shape ({clients},), got {w.shape}")
+    if not np.all(np.isfinite(w)) or np.any(w < 0) or w.sum() <= 0:
+        raise InputError(f"weights must be finite, ≥ 0 and not all zero, got {w}")
+    return (w / w.sum()).astype(dtype)
+
+
+def padded_rows(blocks: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Equal or unequal blocks as one array with zeros below, and the true lengths."""
+    if hasattr(blocks, "ndim") and blocks.ndim >= 2:
+        return blocks, np.full(blocks.shape[0], blocks.shape[1], np.int64)
+    rows = [np.asarray(b) for b in blocks]
+    if not rows:
+        raise InputError(f"{what} must hold at least one client, got an empty list")
+    tails = {r.shape[1:] for r in rows}
+    if len(tails) != 1:
+        raise InputError(f"all clients' {what} must agree in their last dimensions, got {sorted(tails)}")
+    sizes = np.array([len(r) for r in rows])
+    out = np.zeros((len(rows), sizes.max(), *rows[0].shape[1:]), np.result_type(*rows))
+    for target, row in zip(out, rows, strict=True):
+        target[: len(row)] = row
+    return out, sizes
+
+
+def to_device(array: Any, dtype: Any) -> jax.Array:
+    """On the device in this dtype. Large arrays that already fit are not copied (do not write to them afterwards)."""
+    array = array if isinstance(array, jax.Array) else np.asarray(array)
+    if array.dtype == np.dtype(dtype) and array.nbytes > 2**28:
+        return jax.device_put(array, may_alias=True)
+    return jnp.asarray(array, dtype)
+
+
+def require_finite(**arrays: Any) -> None:
+    for name, array in arrays.items():
+        if not bool(np.all(np.isfinite(np.asarray(array)))):
+            where = np.argwhere(~np.isfinite(np.asarray(array)))[0].tolist()
+            raise InputError(f"{name} must be finite, but its entry {where} is not: clean the data first")

@@ -1,0 +1,139 @@
+"""A user's own problem: a loss function and data per client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import precision
+from ..errors import InputError
+from .base import ClientLoss, Constants, Optimum, Problem, normalised_weights
+
+
+class WholeLoss(ClientLoss):
+    """loss(x, data_i)."""
+
+    def __init__(self, loss: Callable[..., Any], shared: Any, row: Any) -> None:
+        self._loss, self.data = loss, row["data"]
+
+    def loss(self, x: jax.Array) -> jax.Array:
+        return self._loss(x, self.data)
+
+
+class SumLoss(ClientLoss):
+    """Σ_j loss(x, sample_j) or their mean, over the client's own samples."""
+
+    def __init__(self, loss: Callable[..., Any], average: bool, shared: Any, row: Any) -> None:
+        self._loss, self.average, self.data, self.size = loss, average, row["data"], row["size"]
+
+    def loss(self, x: jax.Array) -> jax.Array:
+        values = jax.vmap(self._loss, in_axes=(None, 0))(x, self.data)
+        total = jnp.sum(jnp.where(jnp.arange(values.shape[0]) < self.size, values, 0))
+        return total / self.size if self.average else total
+
+    def batch_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        batch = jax.tree.map(lambda leaf: leaf[indices], self.data)
+        mean = jax.grad(lambda z: jnp.mean(jax.vmap(self._loss, in_axes=(None, 0))(z, batch)))(x)
+        return mean if self.average else mean * jnp.asarray(self.size, x.dtype)
+
+
+class Custom(Problem):
+    name = "custom"
+
+    def view_with(self, shared: Any, row: Any) -> ClientLoss:
+        loss, per_sample, average = self.static
+        return SumLoss(loss, average, shared, row) if per_sample else WholeLoss(loss, shared, row)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.asarray(self.stack["size"], np.int64)
+
+    def _optimum_is_cheap(self) -> bool:
+        return False
+
+
+def custom(
+    loss: Callable[[jax.Array, Any], jax.Array],
+    data: Any,
+    dim: int,
+    *,
+    per_sample: bool = False,
+    average: bool = True,
+    weights: Any = None,
+    optimum: tuple[Any, float] | None = None,
+    constants: tuple[float, float] | None = None,
+) -> Custom:
+    """f_i(x) = loss(x, data_i), or with `per_sample` the mean (or sum) of loss(x, sample) over client i's samples.
+
+    `data`: arrays (or a tree of them) with a leading client axis, or a list with one tree per client; with `per_sample`
+    clients may have different numbers of samples. `loss` is written in jax.numpy. `optimum` = (x*, f*) and
+    `constants` = (L, μ), where they are known, let gap, distance and theory be reported.
+
+    >>> targets = np.array([[1.0, 2.0], [3.0, 6.0]])
+    >>> p = custom(lambda x, t: jnp.sum((x - t) ** 2), targets, dim=2)
+    >>> p.value([2.0, 4.0])
+    5.0
+    """
+    if isinstance(data, Sequence) and not hasattr(data, "ndim"):
+        stacked, sizes = _stack_clients(list(data), per_sample)
+    else:
+        stacked = jax.tree.map(np.asarray, data)
+        first = jax.tree.leaves(stacked)[0]
+        sizes = np.full(len(first), first.shape[1] if per_sample else 1)
+    leaves = jax.tree.leaves(stacked)
+    if len({len(leaf) for leaf in leaves}) != 1:
+        raise InputError(f"all arrays need the same number of clients first, got {[leaf.shape for leaf in leaves]}")
+    floating = [leaf for leaf in leaves if leaf.dtype.kind == "f"] or [np.zeros(1)]
+    dtype = precision.working_dtype(*floating)
+    with precision.scope(dtype):
+        stack = {
+            "data": jax.tree.map(lambda a: jnp.asarray(a, dtype) if a.dtype.kind == "f" else jnp.asarray(a), stacked),
+            "size": jnp.asarray(sizes, jnp.int32),
+        }
+        w = jnp.asarray(normalised_weights(weights, len(sizes), dtype))
+        problem = Custom(stack, (), w, dim, dtype, (loss, per_sample, average))
+        _check_loss(problem)
+    if optimum is not None:
+        problem.__dict__["optimum"] = Optimum(np.asarray(optimum[0], dtype), float(optimum[1]), "given")
+    if constants is not None:
+        L, mu = map(float, constants)
+        problem.__dict__["constants"] = Constants(L, mu, np.full(len(sizes), L), np.full(len(sizes), mu))
+    return problem
+
+
+def _stack_clients(clients: list[Any], per_sample: bool) -> tuple[Any, np.ndarray]:
+    if not clients:
+        raise InputError("data must hold at least one client, got an empty list")
+    trees = [jax.tree.map(np.asarray, client) for client in clients]
+    if not per_sample:
+        shapes = {tuple(leaf.shape for leaf in jax.tree.leaves(tree)) for tree in trees}
+        if len(shapes) != 1:
+            raise InputError(f"clients' data have different shapes {sorted(shapes)[:3]}…: use per_sample=True")
+        return jax.tree.map(lambda *rows: np.stack(rows), *trees), np.ones(len(trees), np.int64)
+    sizes = np.array([len(jax.tree.leaves(tree)[0]) for tree in trees])
+    if sizes.min() < 1:
+        raise InputError(f"every client needs at least one sample; client {int(sizes.argmin())} has none")
+
+    def pad(*rows: np.ndarray) -> np.ndarray:
+        # Repeating a client's last sample keeps padded losses finite; they are masked out of every sum.
+        return np.stack([np.concatenate([r, np.repeat(r[-1:], sizes.max() - len(r), axis=0)]) for r in rows])
+
+    return jax.tree.map(pad, *trees), sizes
+
+
+def _check_loss(problem: Custom) -> None:
+    row = jax.tree.map(lambda leaf: leaf[0], problem.stack)
+    try:
+        shape = jax.eval_shape(
+            lambda x: problem.client(row).loss(x), jax.ShapeDtypeStruct((problem.dim,), problem.dtype)
+        )
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the loss cannot be evaluated at x of shape ({problem.dim},): {error}") from error
+    if shape.shape != ():
+        raise InputError(
+            f"a loss returns one number, this one returns an array of shape {shape.shape}: sum or average it"
+        )

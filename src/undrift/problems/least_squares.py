@@ -1,0 +1,146 @@
+"""f_i(x) = ½‖A_i x − b_i‖², exactly as FedLin's problem (14): a sum over samples, no 1/n."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import precision
+from ..errors import InputError
+from .base import (
+    ClientLoss,
+    Constants,
+    Evaluation,
+    Optimum,
+    Problem,
+    Reference,
+    normalised_weights,
+    padded_rows,
+    require_finite,
+    to_device,
+)
+from .quadratic import QuadraticFamily, QuadraticLoss, quadratic_rows
+
+
+class Samples:
+    """Mini-batches of rows (a_j, b_j)."""
+
+    A: jax.Array
+    b: jax.Array
+    size: Any
+
+    def batch_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        rows = self.A[indices]
+        scale = jnp.asarray(self.size, x.dtype) / indices.shape[0]
+        return scale * ((rows @ x - self.b[indices]) @ rows)
+
+
+class GramLoss(Samples, QuadraticLoss):
+    """With H = AᵀA and c = Aᵀb kept: a gradient costs d² instead of 2nd."""
+
+    def __init__(self, shared: Any, row: dict[str, Any]) -> None:
+        QuadraticLoss.__init__(self, shared, row)
+        self.A, self.b, self.size = row["A"], row["b"], row["size"]
+
+
+class ResidualLoss(Samples, ClientLoss):
+    """Straight from A and b, where clients have fewer samples than parameters."""
+
+    def __init__(self, shared: Any, row: dict[str, Any]) -> None:
+        self.A, self.b, self.size = row["A"], row["b"], row["size"]
+
+    def loss(self, x: jax.Array) -> jax.Array:
+        return 0.5 * jnp.sum((self.A @ x - self.b) ** 2)
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        return (self.A @ x - self.b) @ self.A
+
+    def gap(self, off: jax.Array) -> jax.Array:
+        return 0.5 * jnp.sum((self.A @ off) ** 2)
+
+
+class GramLeastSquares(QuadraticFamily):
+    name = "least squares"
+    view = GramLoss
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.asarray(self.stack["size"], np.int64)
+
+
+class LeastSquares(Problem):
+    name = "least squares"
+    view = ResidualLoss
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.asarray(self.stack["size"], np.int64)
+
+    def evaluate(self, x: jax.Array, reference: Reference | None) -> Evaluation:
+        """As for any problem, with the gap as ½ Σ w_i ‖A_i(x − x*)‖²: exact down to the smallest numbers."""
+        if reference is None:
+            return super().evaluate(x, reference)
+        off = x - reference.x
+        gaps, gradients = self.each(lambda f: (f.gap(off), f.gradient(x)))
+        gap = self.weights @ gaps
+        return self._evaluation(x, reference, reference.value + gap, gap, gradients, -1)
+
+    def _optimum_is_cheap(self) -> bool:
+        m, n, d = self.stack["A"].shape
+        return m * n * d * min(m * n, d) <= 2e10
+
+    def _solve(self) -> Optimum:
+        root = np.sqrt(np.asarray(self.weights, np.float64))
+        A = (np.asarray(self.stack["A"], np.float64) * root[:, None, None]).reshape(-1, self.dim)
+        b = (np.asarray(self.stack["b"], np.float64) * root[:, None]).ravel()
+        x = np.linalg.lstsq(A, b, rcond=None)[0]
+        x = x + np.linalg.lstsq(A, b - A @ x, rcond=None)[0]
+        return Optimum(x.astype(self.dtype), float(0.5 * np.sum((A @ x - b) ** 2)), "closed form")
+
+    def _constants(self) -> Constants:
+        singular = np.linalg.svd(np.asarray(self.stack["A"], np.float64), compute_uv=False)
+        largest = singular[:, 0] ** 2
+        zeros = np.zeros_like(largest)  # fewer samples than parameters: A_iᵀA_i is singular
+        return Constants(float(largest.max()), 0.0, largest, zeros)
+
+
+def least_squares(A: Any, b: Any, *, weights: Any = None, spectral: bool | None = None) -> Problem:
+    """f_i(x) = ½‖A_i x − b_i‖² with A (m, n, d) and b (m, n), or lists of blocks of unequal n_i.
+
+    `spectral` as for `quadratic`.
+
+    >>> p = least_squares(np.ones((2, 3, 1)), np.array([[1.0, 1, 1], [3.0, 3, 3]]))
+    >>> p.optimum.x, p.constants.L
+    (array([2.]), 3.0)
+    """
+    rows_A, sizes = padded_rows(A, "A")
+    rows_b, sizes_b = padded_rows(b, "b")
+    if rows_A.ndim != 3:
+        raise InputError(f"A must have shape (m, n, d) or be a list of (n_i, d) blocks, got shape {rows_A.shape}")
+    if rows_b.shape[:1] != rows_A.shape[:1] or not np.array_equal(sizes, sizes_b):
+        raise InputError(
+            f"b must have one entry per row of A: A has rows {sizes.tolist()[:10]}, b {sizes_b.tolist()[:10]}"
+        )
+    dtype = precision.working_dtype(rows_A, rows_b)
+    require_finite(A=rows_A, b=rows_b)
+    m, n, d = rows_A.shape
+    w = normalised_weights(weights, m, dtype)
+    with precision.scope(dtype):
+        samples = {
+            "A": to_device(rows_A, dtype),
+            "b": to_device(rows_b, dtype),
+            "size": jnp.asarray(sizes, jnp.int32),
+        }
+        if n < d:
+            return LeastSquares(samples, (), jnp.asarray(w), d, dtype)
+        A64, b64 = np.asarray(rows_A, np.float64), np.asarray(rows_b, np.float64)
+        hessians = np.swapaxes(A64, 1, 2) @ A64
+        linear = (b64[:, None, :] @ A64)[:, 0, :]
+        constants = 0.5 * np.sum(b64**2, axis=1)
+        rows, shared = quadratic_rows(
+            hessians.astype(dtype), linear.astype(dtype), constants.astype(dtype), w, spectral
+        )
+        return GramLeastSquares({**rows, **samples}, shared, jnp.asarray(w), d, dtype)

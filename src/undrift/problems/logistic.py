@@ -1,0 +1,132 @@
+"""f_i(x) = Σ_j log(1 + exp(−y_j a_jᵀx)) + (l2/2)‖x‖²: a sum over samples, no 1/n (FedLin, appendix K)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import precision
+from ..errors import InputError
+from .base import ClientLoss, Constants, Optimum, Problem, normalised_weights, padded_rows, require_finite, to_device
+
+NEWTON_STEPS = 100
+NEWTON_COST_LIMIT = 2e10  # N·d² up to which the minimiser is computed without being asked for
+
+
+class LogisticLoss(ClientLoss):
+    def __init__(self, shared: Any, row: dict[str, Any]) -> None:
+        self.A, self.y, self.size = row["A"], row["y"], row["size"]
+        self.l2 = shared["l2"]
+
+    def loss(self, x: jax.Array) -> jax.Array:
+        margins = self.y * (self.A @ x)
+        return jnp.sum(jnp.where(self.y == 0, 0, jax.nn.softplus(-margins))) + 0.5 * self.l2 * (x @ x)
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        return self._slopes(self.A, self.y, x) @ self.A + self.l2 * x
+
+    def batch_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        rows = self.A[indices]
+        scale = jnp.asarray(self.size, x.dtype) / indices.shape[0]
+        return scale * (self._slopes(rows, self.y[indices], x) @ rows) + self.l2 * x
+
+    def _slopes(self, rows: jax.Array, labels: jax.Array, x: jax.Array) -> jax.Array:
+        # Padding has the label 0 and so the slope 0.
+        return -labels * jax.nn.sigmoid(-labels * (rows @ x))
+
+
+class Logistic(Problem):
+    name = "logistic"
+    view = LogisticLoss
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.asarray(self.stack["size"], np.int64)
+
+    def _optimum_is_cheap(self) -> bool:
+        m, n, d = self.stack["A"].shape
+        return m * n * d**2 <= NEWTON_COST_LIMIT
+
+    def _solve(self) -> Optimum:
+        real = np.asarray(self.stack["y"]) != 0
+        A = np.asarray(self.stack["A"], np.float64)[real]
+        y = np.asarray(self.stack["y"], np.float64)[real]
+        weights = np.broadcast_to(np.asarray(self.weights, np.float64)[:, None], real.shape)[real]
+        x, left = _newton(A, y, weights, float(self.shared["l2"]))
+        value = weights @ np.logaddexp(0, -y * (A @ x)) + 0.5 * float(self.shared["l2"]) * (x @ x)
+        return Optimum(x.astype(self.dtype), float(value), f"Newton's method to ‖∇f‖ = {left:.1e}")
+
+    def _constants(self) -> Constants:
+        A = np.asarray(self.stack["A"], np.float64)
+        small = A @ np.swapaxes(A, 1, 2) if A.shape[1] < A.shape[2] else np.swapaxes(A, 1, 2) @ A
+        l2 = float(self.shared["l2"])
+        # The curvature of log(1 + e^−z) is at most ¼, reached at x = 0, and tends to 0 far out: both constants are sharp.
+        smoothness = np.linalg.eigvalsh(small)[:, -1] / 4 + l2
+        return Constants(float(smoothness.max()), l2, smoothness, np.full(self.clients, l2))
+
+
+def logistic(A: Any, y: Any, l2: float = 0.0, *, weights: Any = None) -> Logistic:
+    """f_i(x) = Σ_j log(1 + exp(−y_j a_jᵀx)) + (l2/2)‖x‖² with A (m, n, d), y (m, n) in {−1, +1}, or lists of blocks.
+
+    >>> p = logistic(np.array([[[1.0], [2.0]], [[1.0], [-1.0]]]), np.array([[1, -1], [1, 1]]), l2=1.0)
+    >>> p.constants.L, p.constants.mu
+    (2.25, 1.0)
+    """
+    rows_A, sizes = padded_rows(A, "A")
+    labels, sizes_y = padded_rows(y, "y")
+    if rows_A.ndim != 3:
+        raise InputError(f"A must have shape (m, n, d) or be a list of (n_i, d) blocks, got shape {rows_A.shape}")
+    if labels.shape[:1] != rows_A.shape[:1] or not np.array_equal(sizes, sizes_y):
+        raise InputError(
+            f"y must have one label per row of A: A has rows {sizes.tolist()[:10]}, y {sizes_y.tolist()[:10]}"
+        )
+    if not np.isfinite(l2) or l2 < 0:
+        raise InputError(f"l2 must be finite and ≥ 0, got {l2}")
+    real = np.arange(rows_A.shape[1])[None, :] < sizes[:, None]
+    if not np.all(np.abs(labels[real]) == 1):
+        strange = labels[real][np.abs(labels[real]) != 1][0]
+        raise InputError(f"labels must be −1 or +1, got {strange}: for 0/1 labels pass 2*y − 1")
+    dtype = precision.working_dtype(rows_A)
+    require_finite(A=rows_A)
+    m, _, d = rows_A.shape
+    with precision.scope(dtype):
+        stack = {
+            "A": to_device(rows_A, dtype),
+            "y": to_device(labels.astype(dtype), dtype),
+            "size": jnp.asarray(sizes, jnp.int32),
+        }
+        shared = {"l2": jnp.asarray(l2, dtype)}
+        return Logistic(stack, shared, jnp.asarray(normalised_weights(weights, m, dtype)), d, dtype)
+
+
+def _newton(A: np.ndarray, y: np.ndarray, weights: np.ndarray, l2: float) -> tuple[np.ndarray, float]:
+    """Damped Newton until the gradient is rounding noise."""
+
+    def value(x: np.ndarray) -> float:
+        return float(weights @ np.logaddexp(0, -y * (A @ x)) + 0.5 * l2 * (x @ x))
+
+    x = np.zeros(A.shape[1])
+    scale = float(np.linalg.norm((weights * y) @ A) + np.sum(weights[:, None] * np.abs(A), axis=0).max())
+    best, stalled, left = np.inf, 0, np.inf
+    for _ in range(NEWTON_STEPS):
+        margins = y * (A @ x)
+        p = 1 / (1 + np.exp(np.clip(margins, -700, 700)))
+        gradient = -(weights * y * p) @ A + l2 * x
+        left = float(np.linalg.norm(gradient))
+        stalled = 0 if left < 0.5 * best else stalled + 1
+        best = min(best, left)
+        if left <= 1e-15 * scale or (stalled >= 3 and left <= 1e-11 * scale):
+            return x, left
+        hessian = (A * (weights * p * (1 - p))[:, None]).T @ A + l2 * np.eye(len(x))
+        step = np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+        length, here, slope = 1.0, value(x), float(gradient @ step)
+        while length > 1e-10 and value(x - length * step) > here - 1e-4 * length * slope + 1e-14 * abs(here):
+            length /= 2
+        x = x - length * step
+    raise InputError(
+        f"no minimiser was found (‖∇f‖ = {left:.1e}, ‖x‖ = {np.linalg.norm(x):.1e}): with l2 = 0 and separable data the "
+        "infimum is not attained; pass l2 > 0"
+    )

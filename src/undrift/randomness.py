@@ -1,0 +1,92 @@
+"""Random choices that depend on where they are made and on nothing else.
+
+A draw is a pure function of coordinates such as (seed, round, client): no generator is advanced, so a resumed run, another
+interpreter or another number of devices makes the same choice. The integer arithmetic below is fixed by this file and does
+not change with the version of a library.
+
+Random order is the *swap-or-not* shuffle (Hoang, Morris, Rogaway: "An enciphering scheme based on a card shuffle", CRYPTO
+2012): it gives the image of one index under a random permutation of {0, …, n−1} without laying the permutation out. Ten
+clients out of a million cost ten indices, and a client's next mini-batch costs its own length, whatever n is.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+SHUFFLE_ROUNDS = 32
+
+
+def tag(name: str) -> int:
+    """A number for a name, the same on every machine."""
+    return zlib.crc32(name.encode()) & 0x7FFFFFFF
+
+
+def bits64(seed: int, *coordinates: Any) -> np.ndarray:
+    """64 random bits for each point of the broadcast coordinates (host side, NumPy).
+
+    >>> bits64(0, 1, np.arange(2)).dtype, bool(np.all(bits64(0, 1, 2) == bits64(0, 1, 2)))
+    (dtype('uint64'), True)
+    """
+    state = _finalise64(np.asarray(seed, np.int64).astype(np.uint64)[None])
+    for coordinate in coordinates:
+        step = np.asarray(coordinate, np.int64).astype(np.uint64)
+        state = _finalise64(state ^ _finalise64(step + np.uint64(0x9E3779B97F4A7C15)))
+    return state if state.ndim and any(np.ndim(c) for c in coordinates) else state.reshape(())
+
+
+def uniform(seed: int, *coordinates: Any) -> np.ndarray:
+    """Uniform numbers in [0, 1), 53 bits each."""
+    return (bits64(seed, *coordinates) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def integers(seed: int, low: int, high: int, *coordinates: Any) -> np.ndarray:
+    """Uniform integers in [low, high], both ends included."""
+    return low + np.floor(uniform(seed, *coordinates) * (high - low + 1)).astype(np.int64)
+
+
+def shuffled(index: Any, n: Any, keys: Any, xp: Any = np) -> Any:
+    """The image of `index` under a random permutation of {0, …, n−1}; `keys` is (SHUFFLE_ROUNDS, 2) uint32.
+
+    >>> keys = shuffle_keys(7, 1)
+    >>> sorted(shuffled(np.arange(5), 5, keys).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    index, n = xp.asarray(index, xp.uint32), xp.asarray(n, xp.uint32)
+    for r in range(SHUFFLE_ROUNDS):
+        pivot = keys[r, 0] % n
+        partner = pivot + n - index
+        partner = xp.where(partner >= n, partner - n, partner)
+        swap = _finalise32(xp.maximum(index, partner) ^ keys[r, 1], xp) & xp.uint32(1)
+        index = xp.where(swap == 1, partner, index)
+    return index.astype(xp.int32)
+
+
+def shuffle_keys(seed: int, *coordinates: int) -> np.ndarray:
+    """Host-side keys of a shuffle."""
+    words = bits64(seed, *coordinates, np.arange(SHUFFLE_ROUNDS))
+    return np.stack([words >> np.uint64(32), words & np.uint64(0xFFFFFFFF)], axis=1).astype(np.uint32)
+
+
+def device_shuffle_keys(key: jax.Array) -> jax.Array:
+    """Keys of a shuffle from a JAX key."""
+    return jax.random.bits(key, (SHUFFLE_ROUNDS, 2), jnp.uint32)
+
+
+def _finalise64(x: np.ndarray) -> np.ndarray:
+    """The output function of SplitMix64 (Steele, Lea, Flood 2014)."""
+    with np.errstate(over="ignore"):
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def _finalise32(x: Any, xp: Any) -> Any:
+    """The finaliser of MurmurHash3 (Appleby 2011)."""
+    x = (x ^ (x >> xp.uint32(16))) * xp.uint32(0x85EBCA6B)
+    x = (x ^ (x >> xp.uint32(13))) * xp.uint32(0xC2B2AE35)
+    return x ^ (x >> xp.uint32(16))

@@ -1,0 +1,211 @@
+"""The table of known data sets: what they are, where they come from, and how a copy is recognised.
+
+Checksums are the published ones. MNIST: the sha256 of the four IDX files. Fashion-MNIST and CIFAR-10: the md5 on their
+authors' pages. QMNIST (the writers of MNIST): the md5 used by torchvision. Heart disease: the sha256 of the four
+processed UCI files. `digest` is the sha256 of the decoded arrays (see `verify.digest`), the same whatever the file
+format.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from undrift.data.errors import DataError
+
+DIGITS = tuple("0123456789")
+CLOTHES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+# LEAF numbers the 62 characters of NIST: digits, capitals, small letters.
+CHARACTERS = tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file to download: its name, its checksum as "algorithm:hex", and the base addresses that hold it."""
+
+    name: str
+    checksum: str
+    bases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One data set of the catalogue."""
+
+    name: str
+    summary: str
+    licence: str
+    class_names: tuple[str, ...]
+    sample_shape: tuple[int, ...]
+    sizes: tuple[int, int] | None
+    digest: str | None
+    files: tuple[RemoteFile, ...] = ()
+    builds_on: str | None = None
+    obtain: str = ""
+
+    @property
+    def embedded(self) -> bool:
+        """True when the data come with the installation and need neither files nor network."""
+        return self.name == "digits"
+
+    @property
+    def downloadable(self) -> bool:
+        """True when a download with a known checksum exists."""
+        return bool(self.files)
+
+
+_MNIST = ("https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist")
+_FASHION = (
+    "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+)
+_QMNIST = ("https://raw.githubusercontent.com/facebookresearch/qmnist/master",)
+_CIFAR = ("https://www.cs.toronto.edu/~kriz",)
+_HEART = ("https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease",)
+
+
+def _idx_files(bases: tuple[str, ...], checksums: tuple[str, str, str, str]) -> tuple[RemoteFile, ...]:
+    names = (
+        *("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+        *("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+    )
+    return tuple(RemoteFile(name, checksum, bases) for name, checksum in zip(names, checksums, strict=True))
+
+
+_ENTRIES = (
+    Entry(
+        name="digits",
+        summary="handwritten digits, 8×8 grey, 1,797 samples; comes with scikit-learn",
+        licence="CC BY 4.0 (UCI)",
+        class_names=DIGITS,
+        sample_shape=(8, 8, 1),
+        sizes=(1438, 359),
+        digest="3fc6ac339abc107fb2e651b80bb27dfd0163885b4d9e818825e1632fcb84f0d9",
+    ),
+    Entry(
+        name="mnist",
+        summary="handwritten digits, 28×28 grey, 60,000 + 10,000",
+        licence="CC BY-SA 3.0",
+        class_names=DIGITS,
+        sample_shape=(28, 28, 1),
+        sizes=(60_000, 10_000),
+        digest="06b0d1f124c4e5fa796686ade41a9b778edacc8622f2195a352ef479ad44fc16",
+        files=_idx_files(
+            _MNIST,
+            (
+                "sha256:440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+                "sha256:3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+                "sha256:8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+                "sha256:f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+            ),
+        ),
+        obtain="put mnist.npz, or the four IDX files in a folder mnist/, into the data directory",
+    ),
+    Entry(
+        name="fmnist",
+        summary="Fashion-MNIST, articles of clothing, 28×28 grey, 60,000 + 10,000",
+        licence="MIT (Zalando)",
+        class_names=CLOTHES,
+        sample_shape=(28, 28, 1),
+        sizes=(60_000, 10_000),
+        digest="ca3ab2a37f845e1b8ae23cab1b51749a3011ba3bf1d9016176d75cbaabac376f",
+        files=_idx_files(
+            _FASHION,
+            (
+                "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+                "md5:25c81989df183df01b3e8a0aad5dffbe",
+                "md5:bef4ecab320f06d8554ea6380940ec79",
+                "md5:bb300cfdad3c16e7a12a480ee83cd310",
+            ),
+        ),
+        obtain="put fmnist.npz, or the four IDX files in a folder fmnist/, into the data directory",
+    ),
+    Entry(
+        name="cifar10",
+        summary="CIFAR-10, objects in colour, 32×32×3, 50,000 + 10,000",
+        licence="see https://www.cs.toronto.edu/~kriz/cifar.html",
+        class_names=THINGS,
+        sample_shape=(32, 32, 3),
+        sizes=(50_000, 10_000),
+        digest="80387ddb9a0edf3fc4a964ee3770296169bb26a651050df20035579673099660",
+        files=(RemoteFile("cifar-10-python.tar.gz", "md5:c58f30108f718f92721af3b95e74349a", _CIFAR),),
+        obtain="put cifar10.npz, cifar-10-python.tar.gz or its folder cifar-10-batches-py/ into the data directory",
+    ),
+    Entry(
+        name="femnist",
+        summary="FEMNIST of LEAF, 62 characters by 3,597 writers, 28×28 grey; group = writer",
+        licence="BSD-2-Clause (LEAF); NIST Special Database 19",
+        class_names=CHARACTERS,
+        sample_shape=(28, 28, 1),
+        sizes=None,
+        digest=None,
+        obtain=(
+            "LEAF publishes no finished file, it builds one: clone https://github.com/TalwalkarLab/leaf, run "
+            "data/femnist/preprocess.sh -s niid --sf 1.0 -k 0 -t sample, and put the folders train/ and test/ that it "
+            "makes into femnist/ in the data directory"
+        ),
+    ),
+    Entry(
+        name="mnist-writers",
+        summary="MNIST with the NIST writer of every image (from QMNIST); group = writer",
+        licence="BSD-style (QMNIST labels)",
+        class_names=DIGITS,
+        sample_shape=(28, 28, 1),
+        sizes=(60_000, 10_000),
+        digest="d8240e94510df1aa8281d40962844f3402268185bf8214a6186ab6450c2c20ff",
+        files=(
+            RemoteFile("qmnist-train-labels-idx2-int.gz", "md5:0058f8dd561b90ffdd0f734c6a30e5e4", _QMNIST),
+            RemoteFile("qmnist-test-labels-idx2-int.gz", "md5:5b5b05890a5e13444e108efe57b788aa", _QMNIST),
+        ),
+        builds_on="mnist",
+        obtain="put mnist_writers.npz, or the two QMNIST label files in a folder qmnist/, into the data directory",
+    ),
+    Entry(
+        name="heart",
+        summary="UCI heart disease, 13 features, 920 patients of four hospitals; group = hospital",
+        licence="CC BY 4.0 (UCI)",
+        class_names=("healthy", "disease"),
+        sample_shape=(13,),
+        sizes=(735, 185),
+        digest="8f54efb300903a71e0a9c9794ab07a58de5cd2305520d7dc3d0f056a9bb523b2",
+        files=tuple(
+            RemoteFile(f"processed.{hospital}.data", f"sha256:{checksum}", _HEART)
+            for hospital, checksum in zip(
+                HOSPITALS,
+                (
+                    "a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8",
+                    "d1ad108f785768cd3d7e82dc522e6f5a61eea93cccfb3a46ee8076f73fc3d796",
+                    "834a405ccf5b66ab4056bb77794adc8df0b7125186454c0a1d002d33c6c3b314",
+                    "e7c93d8d0d2acdadfa4c5e8de768e2191e7f618b952e29623f1f0d5949ff6b8f",
+                ),
+                strict=True,
+            )
+        ),
+        obtain="put heart_disease.npz, or the four processed.*.data files in a folder heart/, into the data directory",
+    ),
+)
+_BY_NAME = {entry.name: entry for entry in _ENTRIES}
+
+
+def catalogue() -> tuple[Entry, ...]:
+    """All data sets that `load` knows.
+
+    >>> [entry.name for entry in catalogue()]
+    ['digits', 'mnist', 'fmnist', 'cifar10', 'femnist', 'mnist-writers', 'heart']
+    """
+    return _ENTRIES
+
+
+def entry(name: str) -> Entry:
+    """The entry of one data set; an unknown name is answered with the nearest known one.
+
+    >>> entry("mnist").sample_shape
+    (28, 28, 1)
+    """
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    near = difflib.get_close_matches(str(name).lower().replace("_", "-"), _BY_NAME, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise DataError(f"a data set must be one of {', '.join(_BY_NAME)}; got {name!r}: {hint}choose one of them.")

@@ -1,0 +1,242 @@
+"""Where a data set is looked for: the user's directory first, then the cache, then a download."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from undrift.data.catalogue import HOSPITALS, entry
+from undrift.data.download import cache_folder, cached, fetch
+from undrift.data.errors import DataError, DownloadError, MissingDataError
+from undrift.data.formats import CIFAR_BATCHES, read_cifar, read_idx, read_leaf, read_npz, read_uci_table
+from undrift.data.sets import Array, stratified_split
+
+DATA_VARIABLE = "UNDRIFT_DATA"
+_SPLIT_SEED = 20260101  # fixed for ever: another seed would be another data set
+_TEST_FRACTION = 0.2
+
+
+class Raw(NamedTuple):
+    """The arrays of a data set as published, before any conversion."""
+
+    x_train: Array
+    y_train: Array
+    x_test: Array
+    y_test: Array
+    group_train: Array | None = None
+    group_test: Array | None = None
+    group_names: tuple[str, ...] | None = None
+
+
+class Origin(NamedTuple):
+    """Where the files lie ("embedded", "directory", "cache") and the path that was read."""
+
+    where: str
+    path: Path | None
+
+
+def data_directory(data_dir: str | os.PathLike[str] | None = None) -> Path | None:
+    """The user's data directory: the argument, else $UNDRIFT_DATA, else None; one that is named must exist."""
+    named = data_dir or os.environ.get(DATA_VARIABLE)
+    if not named:
+        return None
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise MissingDataError(
+            f"the data directory must exist, but {folder} does not: create it, or correct data_dir or {DATA_VARIABLE}."
+        )
+    return folder
+
+
+def locate(
+    name: str, data_dir: str | os.PathLike[str] | None = None, cache_dir: str | os.PathLike[str] | None = None
+) -> Origin | None:
+    """Find a data set without downloading; None when it is nowhere.
+
+    >>> locate("digits").where
+    'embedded'
+    """
+    if entry(name).embedded:
+        return Origin("embedded", None)
+    directory = data_directory(data_dir)
+    for relative in _PLACES[name] if directory else ():
+        assert directory is not None
+        path = directory / relative
+        if path.is_file() or (path.is_dir() and _holds(name, path)):
+            return Origin("directory", path)
+    return Origin("cache", cache_folder(cache_dir) / name) if cached(name, cache_dir) else None
+
+
+def read(
+    name: str,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    mirror: str | None = None,
+    download: bool = True,
+    progress: bool = False,
+) -> tuple[Raw, Origin]:
+    """Read the arrays of a data set from the first source that has it."""
+    origin = locate(name, data_dir, cache_dir)
+    if origin is None:
+        _fetch_or_advise(name, data_dir, cache_dir, mirror, download, progress)
+        origin = Origin("cache", cache_folder(cache_dir) / name)
+    if origin.path is None:
+        return _read_digits(), origin
+    raw = _READERS[name](origin.path)
+    base = entry(name).builds_on
+    if base:
+        images, _ = read(
+            base, data_dir=data_dir, cache_dir=cache_dir, mirror=mirror, download=download, progress=progress
+        )
+        raw = _join_writers(images, raw)
+    return raw, origin
+
+
+def _fetch_or_advise(
+    name: str,
+    data_dir: str | os.PathLike[str] | None,
+    cache_dir: str | os.PathLike[str] | None,
+    mirror: str | None,
+    download: bool,
+    progress: bool,
+) -> None:
+    wanted, directory = entry(name), data_directory(data_dir)
+    looked = f"{directory} has none of {', '.join(_PLACES[name])}" if directory else f"{DATA_VARIABLE} is not set"
+    if not wanted.downloadable or not download:
+        why = "no download with a known checksum exists" if not wanted.downloadable else "downloads are switched off"
+        raise MissingDataError(
+            f"{name} was not found: {looked}, the cache has no copy, and {why}. To obtain it: {wanted.obtain}."
+        )
+    try:
+        fetch(name, cache_dir=cache_dir, mirror=mirror, progress=progress)
+    except DownloadError as error:
+        raise DownloadError(f"{name} was not found: {looked}, and the cache has no copy. {error}") from error
+
+
+def _holds(name: str, folder: Path) -> bool:
+    """True when a folder holds at least the first file expected in it; what else is missing, the reader will say."""
+    if name == "femnist":
+        return (folder / "train").is_dir()
+    if name == "cifar10":
+        return (folder / CIFAR_BATCHES[0]).is_file()
+    first = entry(name).files[0].name
+    return any((folder / candidate).is_file() for candidate in (first, first.removesuffix(".gz")))
+
+
+def _in_folder(folder: Path, name: str) -> Path:
+    for candidate in (folder / name, folder / name.removesuffix(".gz")):
+        if candidate.is_file():
+            return candidate
+    raise MissingDataError(f"{folder} must hold {name}, packed or unpacked, but does not: add that file.")
+
+
+def _read_images(name: str) -> Callable[[Path], Raw]:
+    def read_images(path: Path) -> Raw:
+        if path.suffix == ".npz":
+            arrays = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
+        elif name == "cifar10":
+            tar = path / entry(name).files[0].name
+            arrays = read_cifar(tar if tar.is_file() else path)
+        else:
+            arrays = [read_idx(_in_folder(path, file.name)) for file in entry(name).files]
+        x_train, y_train, x_test, y_test = arrays
+        return Raw(_with_channel(x_train), y_train, _with_channel(x_test), y_test)
+
+    return read_images
+
+
+def _with_channel(images: Array) -> Array:
+    """Grey images get a last axis of length one; a view, no copy."""
+    return images[..., None] if images.ndim == 3 else images
+
+
+def _read_digits() -> Raw:
+    table = load_digits()
+    x, y = table.images.astype(np.uint8)[..., None], table.target
+    train, test = stratified_split(y, _TEST_FRACTION, _SPLIT_SEED)
+    return Raw(x[train], y[train], x[test], y[test])
+
+
+def _read_heart(path: Path) -> Raw:
+    """The four tables, one after the other; the test split takes the same share of each hospital and diagnosis."""
+    if path.suffix == ".npz":
+        x, diagnosis, hospital = read_npz(path, ("x", "y", "center"))
+    else:
+        tables = [read_uci_table(_in_folder(path, file.name)) for file in entry("heart").files]
+        x, diagnosis = (np.concatenate(columns) for columns in zip(*tables, strict=True))
+        hospital = np.repeat(np.arange(len(tables)), [len(y) for _, y in tables])
+    if diagnosis.shape != hospital.shape or len(x) != len(hospital):
+        raise DataError(
+            f"{path} must have one diagnosis and one hospital per patient, got {len(x)} patients, {diagnosis.shape} "
+            f"and {hospital.shape}: correct the file."
+        )
+    _check_range(path, "a diagnosis", diagnosis, 4)
+    _check_range(path, "a hospital", hospital, len(HOSPITALS) - 1)
+    y = (diagnosis > 0).astype(np.int64)
+    train, test = stratified_split(2 * hospital.astype(np.int64) + y, _TEST_FRACTION, _SPLIT_SEED)
+    return Raw(x[train], y[train], x[test], y[test], hospital[train], hospital[test], HOSPITALS)
+
+
+def _check_range(path: Path, what: str, column: Array, greatest: int) -> None:
+    outside = np.flatnonzero(~((column >= 0) & (column <= greatest) & (column == np.floor(column))))
+    if outside.size:
+        raise DataError(
+            f"{path}: {what} must be a whole number in 0..{greatest}, but patient {int(outside[0])} has "
+            f"{column[outside[0]]}: correct the file."
+        )
+
+
+def _read_femnist(path: Path) -> Raw:
+    splits = [read_leaf(path / part) for part in ("train", "test")]
+    names = tuple(sorted({user for _, _, users in splits for user in users}))
+    number = {user: i for i, user in enumerate(names)}
+    (x, y, g), (x_test, y_test, g_test) = (
+        (pixels.reshape(-1, 28, 28, 1) if pixels.shape[1] == 784 else pixels, labels, np.array([number[u] for u in us]))
+        for pixels, labels, us in splits
+    )
+    return Raw(x, y, x_test, y_test, g, g_test, names)
+
+
+def _read_writers(path: Path) -> Raw:
+    """Only the writers; the images come from MNIST. QMNIST label columns: 0 is the digit, 2 the writer."""
+    if path.suffix == ".npz":
+        train, test = read_npz(path, ("writer_train", "writer_test"))
+        return Raw(np.empty(0), np.empty(0), np.empty(0), np.empty(0), train, test)
+    tables = [read_idx(_in_folder(path, file.name)) for file in entry("mnist-writers").files]
+    # QMNIST has 60,000 test images, of which the first 10,000 are those of MNIST.
+    train, test = tables[0], tables[1][:10_000]
+    return Raw(np.empty(0), train[:, 0], np.empty(0), test[:, 0], train[:, 2], test[:, 2])
+
+
+def _join_writers(images: Raw, writers: Raw) -> Raw:
+    for mine, theirs in ((images.y_train, writers.y_train), (images.y_test, writers.y_test)):
+        if theirs.size and not np.array_equal(mine, theirs):
+            raise DataError(
+                "the QMNIST labels must list the digits of MNIST in the same order, but they differ: "
+                "take both from their publishers, unchanged."
+            )
+    return images._replace(group_train=writers.group_train, group_test=writers.group_test)
+
+
+_PLACES = {
+    "mnist": ("mnist.npz", "mnist", "MNIST/raw"),
+    "fmnist": ("fmnist.npz", "fmnist", "FashionMNIST/raw"),
+    "cifar10": ("cifar10.npz", "cifar-10-python.tar.gz", "cifar-10-batches-py", "cifar10/cifar-10-batches-py"),
+    "femnist": ("femnist", "femnist/data"),
+    "mnist-writers": ("mnist_writers.npz", "qmnist", "QMNIST/raw"),
+    "heart": ("heart_disease.npz", "heart"),
+}
+_READERS: dict[str, Callable[[Path], Raw]] = {
+    "mnist": _read_images("mnist"),
+    "fmnist": _read_images("fmnist"),
+    "cifar10": _read_images("cifar10"),
+    "femnist": _read_femnist,
+    "mnist-writers": _read_writers,
+    "heart": _read_heart,
+}

@@ -20,7 +20,7 @@ from .. import precision, wire
 from ..local import Local
 from ..oracles import Oracle
 from ..plan import Draw
-from ..problems.base import Problem
+from ..problems.base import Evaluation, Problem
 from ..protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Program, Repeat, exchanges
 from .history import Result
 from .interpret import Info, exchange_key
@@ -223,8 +223,8 @@ def _play(setup: Setup) -> Result:
         due = t % setup.record_every == 0 or t == setup.rounds
         evaluation = evaluate(problem, x)
         if not due:
-            evaluation = type(evaluation)(*(np.nan for _ in range(5)), -1)
-        fine = bool(np.all(np.isfinite(np.asarray(x)))) and (not due or bool(np.isfinite(evaluation.loss)))
+            evaluation = Evaluation(dict.fromkeys(problem.columns, np.nan), -1)
+        fine = bool(np.all(np.isfinite(np.asarray(x)))) and (not due or bool(np.isfinite(evaluation.columns["loss"])))
         x_good = np.asarray(x) if fine else x_good
         suspect = int(server.info.suspect if server.info.suspect >= 0 else evaluation.suspect)
         rows = jax.tree.map(lambda v: np.asarray(v)[None], Records(evaluation, server.info.drift, np.asarray(x)))

@@ -11,8 +11,6 @@ from .history import History, Result
 from .ledger import Counts, Ledger
 from .setup import Setup
 
-EVALUATED = ("loss", "gap", "sq_distance", "grad_norm", "dissimilarity")
-
 
 class Recorder:
     """Grows round by round; cut at the first round whose loss is not finite unless the run is to go on."""
@@ -20,7 +18,9 @@ class Recorder:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self.ledger = Ledger(setup.algorithm, setup.problem, setup.oracle, setup.plan.everyone_every_round)
-        self.columns: dict[str, list[np.ndarray]] = {name: [] for name in (*EVALUATED, "drift", *Counts._fields)}
+        self.columns: dict[str, list[np.ndarray]] = {
+            name: [] for name in (*setup.problem.columns, "drift", *Counts._fields)
+        }
         self.iterates: list[np.ndarray] = []
         self.length = 0  # records so far: rounds played + 1
         self.diverged: tuple[int, int | None] | None = None
@@ -29,8 +29,8 @@ class Recorder:
         """The records of rounds first … first + count − 1."""
         if diverged >= 0 and self.diverged is None:
             self.diverged = (diverged, suspect if suspect >= 0 else None)
-        for name in EVALUATED:
-            self.columns[name].append(np.asarray(getattr(records.evaluation, name)[:count], np.float64))
+        for name, column in records.evaluation.columns.items():
+            self.columns[name].append(np.asarray(column[:count], np.float64))
         self.columns["drift"].append(np.asarray(records.drift[:count], np.float64))
         for name, column in zip(Counts._fields, self.costs(plan, first, count), strict=True):
             self.columns[name].append(column)
@@ -57,6 +57,6 @@ class Recorder:
         for name in Counts._fields:
             merged[name] = np.cumsum(merged[name])
         if self.setup.problem.reference() is None:
-            del merged["gap"], merged["sq_distance"]
+            merged = {name: column for name, column in merged.items() if name not in ("gap", "sq_distance")}
         iterates = np.concatenate(self.iterates)[:length] if self.setup.keep_iterates else None
         return Result(x, History(merged), iterates, max(length - 1, 0), self.setup.describe(), seconds, self.diverged)

@@ -106,7 +106,7 @@ def advance(
         evaluation = _evaluate(kind, problem, reference, x, t, rounds)
         suspect = jnp.where(info.suspect >= 0, info.suspect, evaluation.suspect)
         skipped = (t % kind.record_every != 0) & (t != rounds)
-        fine = jnp.all(jnp.isfinite(x)) & (skipped | jnp.isfinite(evaluation.loss))
+        fine = jnp.all(jnp.isfinite(x)) & (skipped | jnp.isfinite(evaluation.columns["loss"]))
         carry = Carry(
             memory,
             t + 1,
@@ -117,7 +117,10 @@ def advance(
         new = Records(evaluation, info.drift, x if kind.keep_iterates else ())
         return carry, jax.tree.map(lambda column, value: column.at[k].set(value), records, new)
 
-    blank = jax.tree.map(lambda s: jnp.zeros((kind.capacity, *s.shape), s.dtype), _record_shapes(kind, problem))
+    model = jax.ShapeDtypeStruct((problem.dim,), problem.dtype)
+    number = jax.ShapeDtypeStruct((), problem.dtype)
+    shapes = Records(_evaluation_shapes(problem, reference), number, model if kind.keep_iterates else ())
+    blank = jax.tree.map(lambda s: jnp.zeros((kind.capacity, *s.shape), s.dtype), shapes)
     return jax.lax.fori_loop(0, count, body, (carry, blank))
 
 
@@ -126,19 +129,16 @@ def _evaluate(
 ) -> Evaluation:
     if kind.record_every == 1:
         return problem.evaluate(x, reference)
-    blank = jnp.full((), jnp.nan, problem.dtype)
-    nothing = Evaluation(blank, blank, blank, blank, blank, jnp.asarray(-1, jnp.int32))
+    shapes = _evaluation_shapes(problem, reference)
+    nothing = Evaluation({k: jnp.full(s.shape, jnp.nan, s.dtype) for k, s in shapes.columns.items()}, jnp.int32(-1))
     due = (t % kind.record_every == 0) | (t == rounds)
     return jax.lax.cond(due, lambda: problem.evaluate(x, reference), lambda: nothing)
 
 
-def _record_shapes(kind: Kind, problem: Problem) -> Records:
-    number: Any = jax.ShapeDtypeStruct((), problem.dtype)
-    whole: Any = jax.ShapeDtypeStruct((), jnp.int32)
-    evaluation = Evaluation(number, number, number, number, number, whole)
-    return Records(
-        evaluation, number, jax.ShapeDtypeStruct((problem.dim,), problem.dtype) if kind.keep_iterates else ()
-    )
+def _evaluation_shapes(problem: Problem, reference: Reference | None) -> Evaluation:
+    model = jax.ShapeDtypeStruct((problem.dim,), problem.dtype)
+    shapes: Evaluation = jax.eval_shape(lambda x: problem.evaluate(x, reference), model)
+    return shapes
 
 
 compiled_advance = partial(jax.jit, static_argnums=0, donate_argnums=6)(advance)

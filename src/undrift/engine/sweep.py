@@ -19,7 +19,7 @@ from ..oracles import Oracle
 from ..problems.base import Problem
 from .history import History
 from .ledger import Counts
-from .recorder import EVALUATED, Recorder
+from .recorder import Recorder
 from .setup import Setup, prepare
 from .simulate import Carry, Kind, advance, fresh_carry, kind_of, padded_plan
 
@@ -142,7 +142,7 @@ def _play(setups: list[Setup], methods: list[Method], progress: Callable[[int, i
     carry: Carry = jax.tree.map(lambda leaf: np.broadcast_to(leaf, batch + np.shape(leaf)).copy(), fresh_carry(first))
     x0 = np.stack([setup.x0 for setup in setups])
     keys = jax.vmap(jax.random.key)(np.asarray([setup.seed for setup in setups], np.uint32))
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in (*EVALUATED, "drift")}
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in (*problem.columns, "drift")}
     done, total = 0, rounds + 1
     while done < total:
         count = min(kind.capacity, total - done)
@@ -152,8 +152,8 @@ def _play(setups: list[Setup], methods: list[Method], progress: Callable[[int, i
             kind, per_seed, problem, first.problem.reference(), numbers, x0, keys, carry, plan, count, rounds
         )
         records = jax.device_get(records)
-        for name in EVALUATED:
-            parts[name].append(np.asarray(getattr(records.evaluation, name)[..., :count], np.float64))
+        for name, column in records.evaluation.columns.items():
+            parts[name].append(np.asarray(column[..., :count], np.float64))
         parts["drift"].append(np.asarray(records.drift[..., :count], np.float64))
         for recorder, own in zip(recorders, plans if per_seed else plans * len(recorders), strict=True):
             for name, column in zip(Counts._fields, recorder.costs(own, done, count), strict=True):
@@ -170,7 +170,7 @@ def _outcomes(setup: Setup, recorders: list[Recorder], parts: Any, carry: Carry,
         per_seed = np.stack([np.cumsum(np.concatenate(recorder.columns[name])) for recorder in recorders])
         columns[name] = np.broadcast_to(per_seed, (batch[0], *per_seed.shape))
     if setup.problem.reference() is None:
-        del columns["gap"], columns["sq_distance"]
+        columns = {name: column for name, column in columns.items() if name not in ("gap", "sq_distance")}
     model = jax.vmap(jax.vmap(setup.algorithm.model))
     x, diverged = np.asarray(model(carry.memory.server)), np.asarray(carry.diverged)
     return [({name: c[i] for name, c in columns.items()}, x[i], diverged[i]) for i in range(batch[0])]

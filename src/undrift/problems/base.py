@@ -83,18 +83,15 @@ class Reference(NamedTuple):
 class Evaluation(NamedTuple):
     """What is recorded of one model."""
 
-    loss: jax.Array
-    gap: jax.Array
-    sq_distance: jax.Array
-    grad_norm: jax.Array
-    dissimilarity: jax.Array  # max_i ‖∇f_i − ∇f‖
-    suspect: jax.Array  # a client whose own loss is not finite, or −1
+    columns: dict[str, Any]  # the problem's own, "loss" among them
+    suspect: Any  # the client to look at if the loss is not finite
 
 
 class Problem:
     """Base of all problems; see the module's docstring."""
 
     name: ClassVar[str] = "problem"
+    columns: tuple[str, ...] = ("loss", "gap", "sq_distance", "grad_norm", "dissimilarity")
     view: Callable[[Any, Any], ClientLoss]
 
     def __init__(
@@ -132,7 +129,7 @@ class Problem:
     def value(self, x: Any) -> float:
         """f(x)."""
         with precision.scope(self.dtype):
-            return float(jax.jit(type(self).evaluate)(self, jnp.asarray(x, self.dtype), None).loss)
+            return float(jax.jit(type(self).evaluate)(self, jnp.asarray(x, self.dtype), None).columns["loss"])
 
     def gradient(self, x: Any) -> np.ndarray:
         """∇f(x)."""
@@ -176,17 +173,23 @@ class Problem:
         """Everything that is recorded of a model x."""
         losses, gradients = self.each(lambda f: (f.loss(x), f.gradient(x)))
         loss = self.weights @ losses
-        suspect = jnp.where(jnp.all(jnp.isfinite(losses)), -1, jnp.argmin(jnp.isfinite(losses)))
         gap = jnp.full_like(loss, jnp.nan) if reference is None else loss - reference.value
-        return self._evaluation(x, reference, loss, gap, gradients, suspect)
+        return self._evaluation(x, reference, loss, gap, gradients)
 
     def _evaluation(
-        self, x: jax.Array, reference: Reference | None, loss: Any, gap: Any, gradients: jax.Array, suspect: Any
+        self, x: jax.Array, reference: Reference | None, loss: Any, gap: Any, gradients: jax.Array
     ) -> Evaluation:
         mean = self.weights @ gradients
-        spread = jnp.max(jnp.linalg.norm(gradients - mean[None, :], axis=1))
         distance = jnp.full_like(loss, jnp.nan) if reference is None else jnp.sum((x - reference.x) ** 2)
-        return Evaluation(loss, gap, distance, jnp.linalg.norm(mean), spread, jnp.asarray(suspect, jnp.int32))
+        columns = {
+            "loss": loss,
+            "gap": gap,
+            "sq_distance": distance,
+            "grad_norm": jnp.linalg.norm(mean),
+            "dissimilarity": jnp.max(jnp.linalg.norm(gradients - mean[None, :], axis=1)),
+        }
+        steepest = jnp.nan_to_num(jnp.max(jnp.abs(gradients), axis=1), nan=jnp.inf)
+        return Evaluation(columns, jnp.argmax(steepest).astype(jnp.int32))
 
     def reference(self) -> Reference | None:
         """x* and f* for the records, or None where they do not exist or would cost too much to find."""

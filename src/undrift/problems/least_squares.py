@@ -86,7 +86,7 @@ class LeastSquares(Problem):
         off = x - reference.x
         gaps, gradients = self.each(lambda f: (f.gap(off), f.gradient(x)))
         gap = self.weights @ gaps
-        return self._evaluation(x, reference, reference.value + gap, gap, gradients, -1)
+        return self._evaluation(x, reference, reference.value + gap, gap, gradients)
 
     def _optimum_is_cheap(self) -> bool:
         m, n, d = self.stack["A"].shape

@@ -22,7 +22,7 @@ class PooledLoss(ClientLoss):
         self.size = self.ends[-1]
 
     def loss(self, x: jax.Array) -> jax.Array:
-        return self.problem.evaluate(x, None).loss
+        return self.problem.evaluate(x, None).columns["loss"]
 
     def gradient(self, x: jax.Array) -> jax.Array:
         return self.problem.mean_gradient(x)

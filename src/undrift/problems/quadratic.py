@@ -66,7 +66,7 @@ class QuadraticFamily(Problem):
         gradients = self.each(lambda f: f.gradient(x))
         off = x - reference.x
         gap = 0.5 * off @ (self.shared["hessian"] @ off)
-        return self._evaluation(x, reference, reference.value + gap, gap, gradients, -1)
+        return self._evaluation(x, reference, reference.value + gap, gap, gradients)
 
     def _solve(self) -> Optimum:
         hessian = np.asarray(self.shared["hessian"], np.float64)

@@ -8,37 +8,41 @@ True
 """
 
 import importlib
+import sys
+import types
 from typing import TYPE_CHECKING, Any
-
-from . import oracles, plan, problems
-from .algorithms import METHODS, fedavg, fedlin, fednova, fedprox, fedsgd, fedsplit, gd, scaffold, sgd
-from .compression import quantise, random_k, scaled_sign, top_k
-from .engine.history import History, Result
-from .engine.loopback import loopback
-from .engine.simulate import run
-from .engine.sweep import Sweep, sweep
-from .errors import CheckpointError, DivergenceError, InputError, Interrupted, UndriftError
-from .links import compressed
-from .method import Method, method
-from .protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Repeat
 
 if TYPE_CHECKING:
     from . import data, models
+    from ._api import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-_LAZY = ("data", "models")  # rooms that bring heavier libraries are opened when first entered
+_ROOMS = ("data", "models")  # bring heavier libraries, so they are opened when first entered
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
+    """JAX takes a second to import: it waits until it is needed, so that `undrift --help` answers at once."""
+    if name in _ROOMS:
         return importlib.import_module(f".{name}", __name__)
+    if not name.startswith("_"):
+        api = importlib.import_module("._api", __name__)
+        if name in api.__all__:
+            globals().update({public: getattr(api, public) for public in api.__all__})
+            return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = [
-    "METHODS", "Algorithm", "CheckpointError", "Cohort", "DivergenceError", "Exchange", "History", "InputError",
-    "Interrupted", "Memory", "Method", "OneByOne", "Repeat", "Result", "Sweep", "UndriftError", "compressed", "data", "fedavg",
-    "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "gd", "loopback", "method", "models", "oracles", "plan", "problems",
-    "quantise", "random_k", "run", "scaffold", "scaled_sign", "sgd", "sweep", "top_k",
-]  # fmt: skip
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ROOMS, *importlib.import_module("._api", __name__).__all__})
+
+
+class _Package(types.ModuleType):
+    """Keeps `undrift.method` the decorator, where the import system would put the file of the same name."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name == "method" and isinstance(value, types.ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -61,6 +61,10 @@ class Compressed:
 
     def __call__(self, algorithm: Algorithm) -> Algorithm:
         inner = next(e for e in exchanges(algorithm.round) if e.name == self.exchange)
+        if algorithm.remember is not None:
+            raise InputError(
+                "compression of a method whose client memory depends on its data (FedTrack, IAG) is not defined"
+            )
 
         def init(x: jax.Array) -> Memory:
             server, slots, client = algorithm.init(x)

@@ -100,7 +100,7 @@ class Factory:
             raise InputError(f"{name}{self.signature}: {error}") from None
         bound.apply_defaults()
         numbers = {k: _number(name, k, v) for k, v in bound.arguments.items() if k in self.traced and v is not None}
-        settings = tuple((k, v) for k, v in bound.arguments.items() if k not in numbers)
+        settings = tuple((k, _frozen(v)) for k, v in bound.arguments.items() if k not in numbers)
         made = Method(Recipe(self.function, settings, name, self.centralised), numbers)
         made.build()  # lets the factory refuse bad values now, not inside a compiled program
         return made
@@ -140,6 +140,13 @@ def not_negative(**values: Any) -> None:
     for name, value in values.items():
         if not _traced(value) and not (np.isfinite(value) and value >= 0):
             raise InputError(f"{name} must be a finite number ≥ 0, got {value}")
+
+
+def _frozen(value: Any) -> Any:
+    """Settings are part of a program's identity and so must be hashable."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 
 def _traced(value: Any) -> bool:

@@ -87,9 +87,9 @@ class Exchange(NamedTuple):
     prepare: Callable[[Tree, jax.Array], Tree] | None = None  # (server, key) -> server, once, before anything is sent
     work: Callable[[Any], Any] = no_work  # τ_i -> gradients that the client evaluates
     work_if_absent: Callable[[Any], Any] | None = None  # the same where clients may miss rounds, if that changes it
-    endpoint: Callable[[Tree, Tree], jax.Array] | None = (
-        None  # (down_i, up_i) -> where its local path ended, for the drift
-    )
+    # (τ_i, n_i, nobody misses rounds) -> (gradients, component gradients): in place of `work` where n_i matters
+    cost: Callable[[Any, Any, bool], tuple[Any, Any]] | None = None
+    endpoint: Callable[[Tree, Tree], jax.Array] | None = None  # (down_i, up_i) -> end of its local path, for the drift
     on_wire: bool = True  # False: nothing leaves the machine (centralised baselines)
 
 
@@ -117,6 +117,9 @@ class Algorithm(NamedTuple):
     round: Program
     model: Callable[[Tree], jax.Array]  # server memory -> x
     start: Program = ()  # played once by all m clients before round 1
+    remember: Callable[[jax.Array, Any], Tree] | None = (
+        None  # (x0, f_i) -> client memory whose shape depends on its data
+    )
     first: Program | None = None  # the program of round 1 where it differs from the others
 
 

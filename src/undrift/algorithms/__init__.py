@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .centralised import gd, sgd
+from .centralised import gd, iag, sgd
 from .fedavg import fedavg, fedprox
 from .fedlin import fedlin
 from .fednova import fednova
 from .fedsgd import fedsgd
 from .fedsplit import fedsplit
+from .fedtrack import fedtrack
 from .scaffold import scaffold
 
 METHODS: dict[str, Callable[..., Any]] = {
@@ -21,8 +22,12 @@ METHODS: dict[str, Callable[..., Any]] = {
     "fedsplit": fedsplit,
     "scaffold": scaffold,
     "fedlin": fedlin,
+    "fedtrack": fedtrack,
     "gd": gd,
     "sgd": sgd,
+    "iag": iag,
 }
 
-__all__ = ["METHODS", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "gd", "scaffold", "sgd"]
+__all__ = [
+    "METHODS", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffold", "sgd",
+]  # fmt: skip

@@ -1,16 +1,18 @@
-"""Baselines that hold all data in one place: gradient descent and SGD on the pooled problem."""
+"""Baselines that hold all data in one place: gradient descent, SGD and IAG on the pooled problem."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from ..local import descend
 from ..method import Method, method, positive
 from ..oracles import minibatch
 from ..protocol import Algorithm, Cohort, Exchange, Memory
+from .tracking import Order, check_batch, check_order, component_at, empty_table
 
 
 @method(centralised=True)
@@ -44,3 +46,60 @@ def sgd(eta: float, batch: int = 1, replace: bool = True) -> Method:
     made: Method = gd(eta=eta)
     recipe = dataclasses.replace(made.recipe, name="sgd", oracle=minibatch(batch, replace))
     return dataclasses.replace(made, recipe=recipe)
+
+
+class Aggregated(NamedTuple):
+    table: Any  # the latest gradient of every component
+    total: jax.Array  # their sum
+    refreshes: jax.Array  # so far
+
+
+@method(centralised=True)
+def iag(eta: float, order: Order = "cyclic", batch: int = 1) -> Algorithm:
+    """Incremental aggregated gradient on all data: τ steps a round, each refreshing one component and then moving along all.
+
+    Blatt, Hero, Gauchman, "A convergent incremental gradient method with a constant step size" (2007); `order` and `batch` as
+    for FedTrack. In the history, `gradients` counts components.
+
+    >>> import numpy as np, undrift as ud
+    >>> A, b = np.array([[[1.0], [2.0]], [[3.0], [1.0]]]), np.array([[1.0, 1.0], [2.0, 5.0]])
+    >>> p = ud.problems.least_squares(A, b)
+    >>> bool(np.allclose(ud.run(ud.iag(eta=0.02), p, rounds=100, steps=10).x, p.optimum.x))
+    True
+    """
+    positive(eta=eta)
+    check_order(order)
+    check_batch(batch)
+
+    def remember(x: jax.Array, loss: Any) -> Aggregated:
+        return Aggregated(empty_table(loss, x, batch), jnp.zeros_like(x), jnp.asarray(0, jnp.int32))
+
+    def fill(memory: Aggregated, x: jax.Array, local: Any) -> tuple[Aggregated, tuple[()]]:
+        table, total = local.loss.track(x, batch)
+        return Aggregated(table, total, memory.refreshes), ()
+
+    def client(memory: Aggregated, x: jax.Array, local: Any) -> tuple[Aggregated, jax.Array]:
+        count = local.loss.component_count(batch)
+
+        def step(k: jax.Array, carry: Any) -> Any:
+            y, (table, total, refreshes) = carry
+            j = component_at(order, refreshes, count, local)
+            table, change = local.loss.refresh(table, j, y, batch)
+            total = total + change
+            return y - eta * total, Aggregated(table, total, refreshes + 1)
+
+        y, memory = jax.lax.fori_loop(0, local.steps, step, (x, memory))
+        return memory, y
+
+    def receive(x: jax.Array, slots: Any, y: jax.Array, cohort: Cohort) -> tuple[jax.Array, Any]:
+        return cohort.mean(y), slots
+
+    def whole_table(steps: Any, sizes: Any, every_round: bool) -> tuple[Any, Any]:
+        return -(-sizes // batch), sizes
+
+    def one_each(steps: Any, sizes: Any, every_round: bool) -> tuple[Any, Any]:
+        return steps, steps * batch
+
+    first = Exchange("table", lambda x, slot: x, fill, lambda x, s, u, c: (x, s), cost=whole_table, on_wire=False)
+    walk = Exchange("steps", lambda x, slot: x, client, receive, cost=one_each, on_wire=False)
+    return Algorithm(init=Memory, remember=remember, start=(first,), round=(walk,), model=lambda x: x)

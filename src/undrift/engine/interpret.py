@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from ..local import Local
 from ..oracles import Oracle
 from ..problems.base import Problem
-from ..protocol import Cohort, Exchange, Memory, OneByOne, Program, Repeat
+from ..protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Program, Repeat
 from ..randomness import tag
 from ..vectorise import over_members, take
 
@@ -47,13 +47,16 @@ def nothing_to_report(dtype: Any) -> Info:
     return Info(jnp.zeros((), dtype), jnp.asarray(-1, jnp.int32))
 
 
-def lay_out(memory: Memory, clients: int) -> Memory:
-    """The memory of one client, for all m."""
+def lay_out(algorithm: Algorithm, x: jax.Array, problem: Problem) -> Memory:
+    """The memory at the start, for all m clients."""
 
     def copies(tree: Any) -> Any:
-        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[None], (clients, *leaf.shape)), tree)
+        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[None], (problem.clients, *leaf.shape)), tree)
 
-    return Memory(memory.server, copies(memory.slots), copies(memory.clients))
+    server, slots, client = algorithm.init(x)
+    remember = algorithm.remember
+    clients = copies(client) if remember is None else problem.each(lambda loss: remember(x, loss))
+    return Memory(server, copies(slots), clients)
 
 
 def everyone(clients: int) -> Members:

@@ -47,6 +47,10 @@ def message_shapes(algorithm: Algorithm, problem: Problem, oracle: Oracle) -> di
     x = jax.ShapeDtypeStruct((problem.dim,), problem.dtype)
     memory = jax.eval_shape(algorithm.init, x)
     row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), problem.stack)
+    if algorithm.remember is not None:
+        remember = algorithm.remember
+        own = jax.eval_shape(lambda x, row, shared: remember(x, problem.view_with(shared, row)), x, row, problem.shared)
+        memory = memory._replace(clients=own)
     key = jax.eval_shape(lambda: jax.random.key(0))
 
     def messages(exchange: Exchange) -> Shapes:
@@ -121,11 +125,17 @@ class Ledger:
                 # Whoever stays silent was told the first message of the round, once.
                 told = played + (1 - answered) if opening[0] else played
                 opening[0] = False
-                work = step.work if self.every_round or step.work_if_absent is None else step.work_if_absent
-                calls = work(steps) * played
+                calls, components = self._work(step, steps, sizes)
                 shapes = self.shapes[step.name + suffix]
                 if step.on_wire:
                     total.bytes_down[:] += told.sum(axis=1) * shapes.down_bytes
                     total.bytes_up[:] += played.sum(axis=1) * shapes.up_bytes
-                total.gradients[:] += calls.sum(axis=1)
-                total.component_gradients[:] += (calls * self.oracle.components(sizes)).sum(axis=1)
+                total.gradients[:] += (calls * played).sum(axis=1)
+                total.component_gradients[:] += (components * played).sum(axis=1)
+
+    def _work(self, step: Exchange, steps: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if step.cost is not None:
+            return step.cost(steps, sizes, self.every_round)
+        work = step.work if self.every_round or step.work_if_absent is None else step.work_if_absent
+        calls = work(steps)
+        return calls, calls * self.oracle.components(sizes)

@@ -51,7 +51,9 @@ class ClientNode:
 
     def __init__(self, number: int, row: Any, setup: Setup, compiled: Compiled) -> None:
         self.number, self.row, self.setup, self.compiled = number, row, setup, compiled
-        self.memory = setup.algorithm.init(jnp.asarray(setup.x0)).clients
+        algorithm, x0 = setup.algorithm, jnp.asarray(setup.x0)
+        remember = algorithm.remember
+        self.memory = algorithm.init(x0).clients if remember is None else remember(x0, setup.problem.client(row))
 
     def handle(self, call: Call, steps: int, payload: bytes) -> bytes:
         shapes = self.compiled.shapes[call.exchange + (" (first)" if call.first else "")]

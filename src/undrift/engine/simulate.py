@@ -93,9 +93,7 @@ def advance(
 
         def opening(memory: Memory) -> Any:
             del memory  # what came in is only a placeholder of the right shape
-            return play(
-                algorithm.start, lay_out(algorithm.init(x0), problem.clients), everyone(problem.clients), context
-            )
+            return play(algorithm.start, lay_out(algorithm, x0, problem), everyone(problem.clients), context)
 
         branches = [opening, lambda memory: play(algorithm.round, memory, members, context)]
         if algorithm.first is not None:
@@ -161,10 +159,10 @@ def kind_of(setup: Setup) -> Kind:
 def fresh_carry(setup: Setup) -> Carry:
     """Zeros of the right shape: round 0 fills them in on the device."""
 
-    def shape(x: jax.Array) -> Memory:
-        return lay_out(setup.algorithm.init(x), setup.problem.clients)
+    def shape(x: jax.Array, problem: Problem) -> Memory:
+        return lay_out(setup.algorithm, x, problem)
 
-    memory = jax.eval_shape(shape, jax.ShapeDtypeStruct((setup.problem.dim,), setup.problem.dtype))
+    memory = jax.eval_shape(shape, jax.ShapeDtypeStruct((setup.problem.dim,), setup.problem.dtype), setup.problem)
     memory = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), memory)
     minus = np.asarray(-1, np.int32)
     return Carry(memory, np.asarray(0, np.int32), np.array(setup.x0), minus, minus.copy())

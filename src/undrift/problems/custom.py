@@ -35,10 +35,14 @@ class SumLoss(ClientLoss):
         total = jnp.sum(jnp.where(jnp.arange(values.shape[0]) < self.size, values, 0))
         return total / self.size if self.average else total
 
-    def batch_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+    @property
+    def capacity(self) -> int:
+        return int(jax.tree.leaves(self.data)[0].shape[0])
+
+    def partial_gradient(self, x: jax.Array, indices: jax.Array, weights: jax.Array) -> jax.Array:
         batch = jax.tree.map(lambda leaf: leaf[indices], self.data)
-        mean = jax.grad(lambda z: jnp.mean(jax.vmap(self._loss, in_axes=(None, 0))(z, batch)))(x)
-        return mean if self.average else mean * jnp.asarray(self.size, x.dtype)
+        total = jax.grad(lambda z: weights @ jax.vmap(self._loss, in_axes=(None, 0))(z, batch))(x)
+        return total / self.size if self.average else total
 
 
 class Custom(Problem):

@@ -11,7 +11,6 @@ import numpy as np
 from .. import precision
 from ..errors import InputError
 from .base import (
-    ClientLoss,
     Constants,
     Evaluation,
     Optimum,
@@ -22,20 +21,15 @@ from .base import (
     require_finite,
     to_device,
 )
+from .linear import LinearModel
 from .quadratic import QuadraticFamily, QuadraticLoss, quadratic_rows
 
 
-class Samples:
-    """Mini-batches of rows (a_j, b_j)."""
+class Samples(LinearModel):
+    """The slope of ½(z − b)² is z − b."""
 
-    A: jax.Array
-    b: jax.Array
-    size: Any
-
-    def batch_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
-        rows = self.A[indices]
-        scale = jnp.asarray(self.size, x.dtype) / indices.shape[0]
-        return scale * ((rows @ x - self.b[indices]) @ rows)
+    def slopes(self, predictions: jax.Array, targets: jax.Array) -> jax.Array:
+        return predictions - targets
 
 
 class GramLoss(Samples, QuadraticLoss):
@@ -43,20 +37,20 @@ class GramLoss(Samples, QuadraticLoss):
 
     def __init__(self, shared: Any, row: dict[str, Any]) -> None:
         QuadraticLoss.__init__(self, shared, row)
-        self.A, self.b, self.size = row["A"], row["b"], row["size"]
+        self.A, self.targets, self.size = row["A"], row["b"], row["size"]
 
 
-class ResidualLoss(Samples, ClientLoss):
+class ResidualLoss(Samples):
     """Straight from A and b, where clients have fewer samples than parameters."""
 
     def __init__(self, shared: Any, row: dict[str, Any]) -> None:
-        self.A, self.b, self.size = row["A"], row["b"], row["size"]
+        self.A, self.targets, self.size = row["A"], row["b"], row["size"]
 
     def loss(self, x: jax.Array) -> jax.Array:
-        return 0.5 * jnp.sum((self.A @ x - self.b) ** 2)
+        return 0.5 * jnp.sum((self.A @ x - self.targets) ** 2)
 
     def gradient(self, x: jax.Array) -> jax.Array:
-        return (self.A @ x - self.b) @ self.A
+        return (self.A @ x - self.targets) @ self.A
 
     def gap(self, off: jax.Array) -> jax.Array:
         return 0.5 * jnp.sum((self.A @ off) ** 2)

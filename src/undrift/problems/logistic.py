@@ -10,32 +10,28 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
-from .base import ClientLoss, Constants, Optimum, Problem, normalised_weights, padded_rows, require_finite, to_device
+from .base import Constants, Optimum, Problem, normalised_weights, padded_rows, require_finite, to_device
+from .linear import LinearModel
 
 NEWTON_STEPS = 100
 NEWTON_COST_LIMIT = 2e10  # N·d² up to which the minimiser is computed without being asked for
 
 
-class LogisticLoss(ClientLoss):
+class LogisticLoss(LinearModel):
     def __init__(self, shared: Any, row: dict[str, Any]) -> None:
-        self.A, self.y, self.size = row["A"], row["y"], row["size"]
+        self.A, self.targets, self.size = row["A"], row["y"], row["size"]
         self.l2 = shared["l2"]
 
     def loss(self, x: jax.Array) -> jax.Array:
-        margins = self.y * (self.A @ x)
-        return jnp.sum(jnp.where(self.y == 0, 0, jax.nn.softplus(-margins))) + 0.5 * self.l2 * (x @ x)
+        margins = self.targets * (self.A @ x)
+        return jnp.sum(jnp.where(self.targets == 0, 0, jax.nn.softplus(-margins))) + 0.5 * self.l2 * (x @ x)
 
     def gradient(self, x: jax.Array) -> jax.Array:
-        return self._slopes(self.A, self.y, x) @ self.A + self.l2 * x
+        return self.slopes(self.A @ x, self.targets) @ self.A + self.l2 * x
 
-    def batch_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
-        rows = self.A[indices]
-        scale = jnp.asarray(self.size, x.dtype) / indices.shape[0]
-        return scale * (self._slopes(rows, self.y[indices], x) @ rows) + self.l2 * x
-
-    def _slopes(self, rows: jax.Array, labels: jax.Array, x: jax.Array) -> jax.Array:
+    def slopes(self, predictions: jax.Array, targets: jax.Array) -> jax.Array:
         # Padding has the label 0 and so the slope 0.
-        return -labels * jax.nn.sigmoid(-labels * (rows @ x))
+        return -targets * jax.nn.sigmoid(-targets * predictions)
 
 
 class Logistic(Problem):

@@ -27,20 +27,42 @@ class PooledLoss(ClientLoss):
     def gradient(self, x: jax.Array) -> jax.Array:
         return self.problem.mean_gradient(x)
 
-    def batch_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
-        """(N/b) Σ_{j∈B} (w_i/n_i)·n_i∇f_ij: component j of client i is met with probability 1/N."""
+    def partial_gradient(self, x: jax.Array, indices: jax.Array, weights: jax.Array) -> jax.Array:
+        """Sample j of client i contributes w_i ∇f̂_ij."""
 
-        def one(index: jax.Array) -> jax.Array:
-            i = jnp.searchsorted(self.ends, index, side="right")
-            start = jnp.where(i > 0, self.ends[i - 1], 0)
-            share = self.problem.weights[i] * self.size / (self.ends[i] - start)
+        def one(index: jax.Array, weight: jax.Array) -> jax.Array:
+            i, place = _locate(self.ends, index)
             client = self.problem.client(take(self.problem.stack, i))
-            return share.astype(x.dtype) * client.batch_gradient(x, (index - start)[None])
+            return self.problem.weights[i] * client.partial_gradient(x, place[None], weight[None])
 
-        return jnp.mean(jax.vmap(one)(indices), axis=0)
+        return jnp.sum(jax.vmap(one)(indices, weights), axis=0)
+
+    def component_count(self, batch: int) -> Any:
+        return self._component_ends(batch)[-1]
+
+    def _component_ends(self, batch: int) -> jax.Array:
+        sizes = jnp.diff(self.ends, prepend=0)
+        return jnp.cumsum(-(-sizes // batch))
+
+    def track(self, x: jax.Array, batch: int) -> tuple[Any, jax.Array]:
+        tables, gradients = self.problem.each(lambda f: f.track(x, batch))
+        return tables, self.problem.weights @ gradients
+
+    def refresh(self, table: Any, index: Any, y: jax.Array, batch: int) -> tuple[Any, jax.Array]:
+        i, place = _locate(self._component_ends(batch), index)
+        client = self.problem.client(take(self.problem.stack, i))
+        row, change = client.refresh(take(table, i), place, y, batch)
+        table = jax.tree.map(lambda whole, part: whole.at[i].set(part), table, row)
+        return table, self.problem.weights[i] * change
 
     def spectrum(self) -> tuple[jax.Array, jax.Array] | None:
         return self.eigen
+
+
+def _locate(ends: jax.Array, index: Any) -> tuple[jax.Array, jax.Array]:
+    """Which client an index of the pooled data belongs to, and its place there."""
+    i = jnp.searchsorted(ends, index, side="right")
+    return i, index - jnp.where(i > 0, ends[i - 1], 0)
 
 
 class Pooled(Problem):

@@ -8,12 +8,14 @@ True
 """
 
 import importlib
+import importlib.util
 import sys
 import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import data, models
+    from . import data as data
+    from . import models as models
     from ._api import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -23,7 +25,7 @@ _ROOMS = ("data", "models")  # bring heavier libraries, so they are opened when 
 
 def __getattr__(name: str) -> Any:
     """JAX takes a second to import: it waits until it is needed, so that `undrift --help` answers at once."""
-    if name in _ROOMS:
+    if name in _ROOMS or _is_room(name):
         return importlib.import_module(f".{name}", __name__)
     if not name.startswith("_"):
         api = importlib.import_module("._api", __name__)
@@ -31,6 +33,11 @@ def __getattr__(name: str) -> Any:
             globals().update({public: getattr(api, public) for public in api.__all__})
             return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _is_room(name: str) -> bool:
+    """Whether this is a file of the package, which must not wait for the public names (they may be waiting for it)."""
+    return name != "method" and importlib.util.find_spec(f"{__name__}.{name}") is not None
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,24 @@
 """The public names, in one place. `undrift` opens this room when the first of them is asked for."""
 
 from . import oracles, plan, problems
-from .algorithms import METHODS, fedavg, fedlin, fednova, fedprox, fedsgd, fedsplit, fedtrack, gd, iag, scaffold, sgd
+from .algorithms import (
+    METHODS,
+    fedavg,
+    fedlin,
+    fednova,
+    fedprox,
+    fedsgd,
+    fedsplit,
+    fedtrack,
+    gd,
+    iag,
+    scaffold,
+    sequential_fl,
+    sflv1,
+    sflv2,
+    sgd,
+    ssl,
+)  # fmt: skip
 from .compression import quantise, random_k, scaled_sign, top_k
 from .engine.history import History, Result
 from .engine.loopback import loopback
@@ -11,11 +28,13 @@ from .errors import CheckpointError, DivergenceError, InputError, Interrupted, U
 from .links import compressed
 from .method import Method, method
 from .protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Repeat
+from .vectorise import use_devices
 
 __all__ = [
     "METHODS", "Algorithm", "CheckpointError", "Cohort", "DivergenceError", "Exchange", "History", "InputError",
     "Interrupted", "Memory", "Method", "OneByOne", "Repeat", "Result", "Sweep", "UndriftError", "compressed", "fedavg",
     "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback", "method", "oracles",
     "plan", "problems",
-    "quantise", "random_k", "run", "scaffold", "scaled_sign", "sgd", "sweep", "top_k",
+    "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl", "sflv1",
+    "sflv2", "sgd", "ssl", "sweep", "top_k", "use_devices",
 ]  # fmt: skip

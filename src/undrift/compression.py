@@ -116,7 +116,7 @@ class Quantise(Compressor):
     def compress(self, v: jax.Array, key: jax.Array) -> Levels:
         norm = jnp.linalg.norm(v)
         safe = jnp.where(norm > 0, norm, 1)
-        position = jnp.abs(v) / safe * self.levels
+        position = jnp.minimum(jnp.abs(v) / safe, 1) * self.levels  # |v| ≤ ‖v‖, but for rounding
         low = jnp.floor(position)
         up = jax.random.uniform(key, v.shape, v.dtype) < position - low
         level = (low + up.astype(v.dtype)) * jnp.sign(v)

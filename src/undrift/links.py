@@ -22,6 +22,7 @@ from .method import Method, as_method
 from .oracles import Full
 from .problems.base import ClientLoss
 from .protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Program, Repeat, exchanges
+from .randomness import tag
 from .wire import dense
 
 
@@ -100,7 +101,7 @@ class Compressed:
             if self.down is None:
                 return server._replace(inner=own)
             down = inner.send(own, ())
-            message, errors = _compress(self.down, server.errors, down, _vector_of(down), key)
+            message, errors = _compress(self.down, server.errors, down, _vector_of(down), _link_key(key))
             return Withheld(own, errors, message)
 
         def send(server: Withheld, slot: Any) -> Any:
@@ -110,7 +111,7 @@ class Compressed:
             own, up = inner.client(memory.inner, _dense(down), local)
             if self.up is None:
                 return memory._replace(inner=own), up
-            message, errors = _compress(self.up, memory.errors, up, _vector_of(up), local.key)
+            message, errors = _compress(self.up, memory.errors, up, _vector_of(up), _link_key(local.key))
             return Withheld(own, errors), message
 
         def receive(server: Withheld, slots: Any, ups: Any, cohort: Cohort) -> tuple[Withheld, Any]:
@@ -208,6 +209,11 @@ def _dense(message: Any) -> Any:
 
 def _dense_rows(messages: Any) -> Any:
     return jax.vmap(_dense)(messages)
+
+
+def _link_key(key: jax.Array) -> jax.Array:
+    """The randomness of a compressor, apart from that of the gradients it compresses (they fold step numbers in)."""
+    return jax.random.fold_in(key, tag("link"))
 
 
 def _no_key() -> jax.Array:

@@ -33,6 +33,9 @@ class Local:
     oracle: Oracle
     every_round: bool = True  # nobody ever misses a round
     repeat: Any = 0  # how often this exchange was played before in this round
+    steps_key: Any = (
+        None  # of this client and round alone: what local steps draw, in however many exchanges they are taken
+    )
 
     def gradient(self, x: jax.Array, step: Any = 0) -> jax.Array:
         """G_i(x): the oracle's answer at local step `step`."""

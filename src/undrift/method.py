@@ -35,10 +35,13 @@ class Recipe:
     centralised: bool = False  # runs on the pooled problem
     wrap: tuple[Callable[[Algorithm], Algorithm], ...] = ()
     oracle: Oracle | None = None  # used where the user names none
+    ordered: bool = False  # clients in turn: a fresh random order every round
+    split: bool = False  # needs to know where the problem's model is cut
 
-    def build(self, numbers: Mapping[str, Any]) -> Algorithm:
-        """The algorithm with these numbers (concrete or traced)."""
-        algorithm = self.factory(**dict(self.settings), **numbers)
+    def build(self, numbers: Mapping[str, Any], problem: Any = None) -> Algorithm:
+        """The algorithm with these numbers (concrete or traced), for this problem."""
+        cut = {"halves": None if problem is None else problem.halves} if self.split else {}
+        algorithm = self.factory(**dict(self.settings), **numbers, **cut)
         for wrapper in self.wrap:
             algorithm = wrapper(algorithm)
         return algorithm
@@ -55,8 +58,8 @@ class Method:
     def name(self) -> str:
         return self.recipe.name
 
-    def build(self) -> Algorithm:
-        return self.recipe.build(self.numbers)
+    def build(self, problem: Any = None) -> Algorithm:
+        return self.recipe.build(self.numbers, problem)
 
     def wrapped(self, wrapper: Callable[[Algorithm], Algorithm]) -> Method:
         """The same method with its algorithm passed through `wrapper` (hashable)."""
@@ -81,9 +84,11 @@ class Method:
 class Factory:
     """What `@method` returns: call it for a `Method`, read its signature for the parameters."""
 
-    def __init__(self, function: Callable[..., Algorithm], centralised: bool) -> None:
-        self.function, self.centralised = function, centralised
-        self.signature = inspect.signature(function)
+    def __init__(self, function: Callable[..., Algorithm], centralised: bool, ordered: bool) -> None:
+        self.function, self.centralised, self.ordered = function, centralised, ordered
+        given = inspect.signature(function)
+        self.split = "halves" in given.parameters  # filled in by interpreters, not by users
+        self.signature = given.replace(parameters=[p for n, p in given.parameters.items() if n != "halves"])
         self.traced = tuple(
             name for name, parameter in self.signature.parameters.items() if _is_float(parameter.annotation)
         )
@@ -101,21 +106,27 @@ class Factory:
         bound.apply_defaults()
         numbers = {k: _number(name, k, v) for k, v in bound.arguments.items() if k in self.traced and v is not None}
         settings = tuple((k, _frozen(v)) for k, v in bound.arguments.items() if k not in numbers)
-        made = Method(Recipe(self.function, settings, name, self.centralised), numbers)
+        made = Method(
+            Recipe(self.function, settings, name, self.centralised, ordered=self.ordered, split=self.split), numbers
+        )
         made.build()  # lets the factory refuse bad values now, not inside a compiled program
         return made
 
 
-def method(function: Callable[..., Algorithm] | None = None, *, centralised: bool = False) -> Any:
+def method(
+    function: Callable[..., Algorithm] | None = None, *, centralised: bool = False, ordered: bool = False
+) -> Any:
     """Turn a function that returns an `Algorithm` into a method factory.
+
+    centralised: it runs on the pooled problem. ordered: clients play in turn, so full participation means a fresh random order.
 
     >>> from undrift import fedavg
     >>> fedavg(eta=0.5).numbers
     {'eta': 0.5, 'server_eta': 1.0}
     """
     if function is None:
-        return functools.partial(method, centralised=centralised)
-    return Factory(function, centralised)
+        return functools.partial(method, centralised=centralised, ordered=ordered)
+    return Factory(function, centralised, ordered)
 
 
 def as_method(given: Any) -> Method:

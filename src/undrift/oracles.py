@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .errors import InputError
-from .randomness import device_shuffle_keys, shuffled
+from .randomness import device_shuffle_keys, swap_or_not
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,9 +63,10 @@ class MiniBatch(Oracle):
         # smaller than the batch goes around in the second order until the batch is full.
         position = step * self.size + jnp.arange(self.size)
         epoch = step * self.size // n
-        this, following = (device_shuffle_keys(jax.random.fold_in(key, epoch + e)) for e in (0, 1))
-        order = jnp.where((position // n == epoch)[:, None, None], this[None], following[None])
-        return jax.vmap(shuffled, in_axes=(0, None, 0, None))(position % n, n, order, jnp)
+        this, following = (device_shuffle_keys(jax.random.fold_in(key, epoch + e))[..., None] for e in (0, 1))
+        now, whole = position // n == epoch, jnp.asarray(n, jnp.uint32)
+        pivots = jnp.where(now, this[:, 0] % whole, following[:, 0] % whole)
+        return swap_or_not(position % n, n, pivots, jnp.where(now, this[:, 1], following[:, 1]), jnp)
 
     def components(self, sizes: np.ndarray) -> np.ndarray:
         return np.full_like(sizes, self.size)

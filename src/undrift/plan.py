@@ -50,6 +50,10 @@ class Participation(abc.ABC):
     def ids(self, seed: int, round: int, clients: int) -> np.ndarray | None:
         """The members, in order; None means everyone."""
 
+    def cohorts(self, seed: int, rounds: range, clients: int) -> np.ndarray:
+        """The members of several rounds, one row for each."""
+        return np.stack([np.asarray(self.ids(seed, t, clients)) for t in rounds])
+
 
 @dataclasses.dataclass(frozen=True)
 class Everyone(Participation):
@@ -77,13 +81,38 @@ class Uniform(Participation):
         return self.count
 
     def ids(self, seed: int, round: int, clients: int) -> np.ndarray:
-        place = np.arange(self.size(clients))
+        return self.cohorts(seed, range(round, round + 1), clients)[0]
+
+    def cohorts(self, seed: int, rounds: range, clients: int) -> np.ndarray:
+        place, at = np.arange(self.size(clients)), np.asarray(rounds)[:, None]
         if self.replace:
-            return randomness.integers(seed, 0, clients - 1, randomness.tag("cohort"), round, place)
-        return randomness.shuffled(place, clients, randomness.shuffle_keys(seed, randomness.tag("cohort"), round))
+            return randomness.integers(seed, 0, clients - 1, randomness.tag("cohort"), at, place)
+        return randomness.shuffled(place, clients, randomness.shuffle_keys(seed, randomness.tag("cohort"), at))
 
     def __str__(self) -> str:
         return f"uniform({self.count}{', replace=True' if self.replace else ''})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Permuted(Participation):
+    count: int
+
+    def size(self, clients: int) -> int:
+        if clients % self.count:
+            raise InputError(
+                f"one permutation of {clients} clients is spread over whole rounds, so the cohort must divide {clients}; got "
+                f"{self.count}"
+            )
+        return self.count
+
+    def ids(self, seed: int, round: int, clients: int) -> np.ndarray:
+        rounds_per_pass = clients // self.size(clients)
+        which, part = divmod(round - 1, rounds_per_pass)
+        place = part * self.count + np.arange(self.count)
+        return randomness.shuffled(place, clients, randomness.shuffle_keys(seed, randomness.tag("permutation"), which))
+
+    def __str__(self) -> str:
+        return f"permuted({self.count})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,8 +127,9 @@ class Rule(Participation):
         chosen = np.asarray(self.function(round, _user_key(seed, "cohort", round)))
         if chosen.shape != (self.count,):
             raise InputError(f"the rule must name {self.count} clients, in round {round} it gave shape {chosen.shape}")
-        if np.any(chosen < 0) or np.any(chosen >= clients):
-            raise InputError(f"the rule named the client {chosen.max()} in round {round}; there are 0 … {clients - 1}")
+        strange = chosen[(chosen < 0) | (chosen >= clients)]
+        if strange.size:
+            raise InputError(f"the rule named the client {strange[0]} in round {round}; there are 0 … {clients - 1}")
         return chosen.astype(np.int64)
 
     def __str__(self) -> str:
@@ -120,6 +150,18 @@ def uniform(count: int, replace: bool = False) -> Uniform:
     if int(count) != count or count < 1:
         raise InputError(f"a cohort needs a whole number of members ≥ 1, got {count!r}")
     return Uniform(int(count), bool(replace))
+
+
+def permuted(count: int) -> Permuted:
+    """One random permutation of all m clients spread over m/count rounds of `count` clients, then the next one.
+
+    >>> p = permuted(2)
+    >>> sorted([*p.ids(0, 1, 4), *p.ids(0, 2, 4)])
+    [0, 1, 2, 3]
+    """
+    if int(count) != count or count < 1:
+        raise InputError(f"a cohort needs a whole number of members ≥ 1, got {count!r}")
+    return Permuted(int(count))
 
 
 def rule(function: Callable[[int, jax.Array], Any], count: int) -> Rule:
@@ -176,12 +218,18 @@ class Plan:
     @property
     def everyone_every_round(self) -> bool:
         """Nobody ever misses a round."""
-        return isinstance(self.participation, Everyone) and self.failures == 0
+        return self._all_take_part and self.failures == 0
+
+    @property
+    def _all_take_part(self) -> bool:
+        who = self.participation
+        in_some_order = isinstance(who, Uniform | Permuted) and who.count == self.clients
+        return isinstance(who, Everyone) or (in_some_order and not getattr(who, "replace", False))
 
     @property
     def same_for_all_seeds(self) -> bool:
         drawn = callable(self.steps) or isinstance(self.steps, RandomSteps)
-        return self.everyone_every_round and not drawn
+        return isinstance(self.participation, Everyone) and self.failures == 0 and not drawn
 
     def draw(self, first: int, count: int) -> Draw:
         """The plan of rounds first, …, first + count − 1 (round 1 is the first)."""
@@ -190,7 +238,7 @@ class Plan:
         everyone = isinstance(self.participation, Everyone)
         ids = None
         if not everyone:
-            ids = np.stack([np.asarray(self.participation.ids(self.seed, t, self.clients)) for t in rounds])
+            ids = self.participation.cohorts(self.seed, rounds, self.clients)
         members = np.broadcast_to(np.arange(self.clients), (count, n)) if ids is None else ids
         answered = None
         if self.failures > 0:

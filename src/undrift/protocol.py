@@ -91,6 +91,10 @@ class Exchange(NamedTuple):
     cost: Callable[[Any, Any, bool], tuple[Any, Any]] | None = None
     endpoint: Callable[[Tree, Tree], jax.Array] | None = None  # (down_i, up_i) -> end of its local path, for the drift
     on_wire: bool = True  # False: nothing leaves the machine (centralised baselines)
+    down_link: str = (
+        "down"  # over which link the messages are counted: "down" (server → client), "up" (client → server),
+    )
+    up_link: str = "up"  # "peer" (client → client) or "none" (already there)
 
 
 class Repeat(NamedTuple):

@@ -50,25 +50,32 @@ def integers(seed: int, low: int, high: int, *coordinates: Any) -> np.ndarray:
 
 
 def shuffled(index: Any, n: Any, keys: Any, xp: Any = np) -> Any:
-    """The image of `index` under a random permutation of {0, …, n−1}; `keys` is (SHUFFLE_ROUNDS, 2) uint32.
+    """The image of `index` under a random permutation of {0, …, n−1}.
+
+    `keys` is (SHUFFLE_ROUNDS, 2, …) uint32; axes after the second broadcast against `index`, one permutation for each.
 
     >>> keys = shuffle_keys(7, 1)
     >>> sorted(shuffled(np.arange(5), 5, keys).tolist())
     [0, 1, 2, 3, 4]
     """
+    return swap_or_not(index, n, keys[:, 0] % xp.asarray(n, xp.uint32), keys[:, 1], xp)
+
+
+def swap_or_not(index: Any, n: Any, pivots: Any, words: Any, xp: Any) -> Any:
+    """The shuffle itself: the first halves of the keys are given modulo n, for a division costs more than a whole round."""
     index, n = xp.asarray(index, xp.uint32), xp.asarray(n, xp.uint32)
-    for r in range(SHUFFLE_ROUNDS):
-        pivot = keys[r, 0] % n
+    for pivot, word in zip(pivots, words, strict=True):
         partner = pivot + n - index
         partner = xp.where(partner >= n, partner - n, partner)
-        swap = _finalise32(xp.maximum(index, partner) ^ keys[r, 1], xp) & xp.uint32(1)
+        swap = _finalise32(xp.maximum(index, partner) ^ word, xp) & xp.uint32(1)
         index = xp.where(swap == 1, partner, index)
     return index.astype(xp.int32)
 
 
-def shuffle_keys(seed: int, *coordinates: int) -> np.ndarray:
-    """Host-side keys of a shuffle."""
-    words = bits64(seed, *coordinates, np.arange(SHUFFLE_ROUNDS))
+def shuffle_keys(seed: int, *coordinates: Any) -> np.ndarray:
+    """Host-side keys of a shuffle, or of one shuffle for each point of the broadcast coordinates."""
+    rounds = np.arange(SHUFFLE_ROUNDS).reshape(-1, *(1 for _ in range(max(map(np.ndim, coordinates), default=0))))
+    words = bits64(seed, *coordinates, rounds)
     return np.stack([words >> np.uint64(32), words & np.uint64(0xFFFFFFFF)], axis=1).astype(np.uint32)
 
 

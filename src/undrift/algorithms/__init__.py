@@ -13,6 +13,8 @@ from .fedsgd import fedsgd
 from .fedsplit import fedsplit
 from .fedtrack import fedtrack
 from .scaffold import scaffold
+from .sequential import sequential_fl
+from .split import sflv1, sflv2, ssl
 
 METHODS: dict[str, Callable[..., Any]] = {
     "fedsgd": fedsgd,
@@ -23,11 +25,16 @@ METHODS: dict[str, Callable[..., Any]] = {
     "scaffold": scaffold,
     "fedlin": fedlin,
     "fedtrack": fedtrack,
+    "sequential_fl": sequential_fl,
+    "ssl": ssl,
+    "sflv1": sflv1,
+    "sflv2": sflv2,
     "gd": gd,
     "sgd": sgd,
     "iag": iag,
 }
 
 __all__ = [
-    "METHODS", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffold", "sgd",
+    "METHODS", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffold",
+    "sequential_fl", "sflv1", "sflv2", "sgd", "ssl",
 ]  # fmt: skip

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from ..errors import InputError, unknown
 from ..local import descend
 from ..method import Method, method, positive
 from ..oracles import minibatch
@@ -36,6 +40,25 @@ def gd(eta: float) -> Algorithm:
     return Algorithm(init=Memory, round=(steps,), model=lambda x: x)
 
 
+def _checked(function: Callable[..., Method]) -> Callable[..., Method]:
+    """The same errors for wrong parameters as the factories give."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Method:
+        for given in kwargs:
+            if given not in signature.parameters:
+                raise unknown(f"parameter of {function.__name__}", given, signature.parameters)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InputError(f"{function.__name__}{signature}: {error}") from None
+        return function(*bound.args, **bound.kwargs)
+
+    return checked
+
+
+@_checked
 def sgd(eta: float, batch: int = 1, replace: bool = True) -> Method:
     """τ steps a round with mini-batches of the pooled data; no messages.
 

@@ -1,8 +1,7 @@
 """Checkpoints: enough to continue a killed run and end with the same bits.
 
-A checkpoint is one .npz with the method's memory, the records so far and a fingerprint of the run, followed by a SHA-256 of
-the file's content in a second file. It is written beside the old one and moved into place, so that a crash while writing
-leaves the old one whole.
+A checkpoint is one file: a SHA-256 of the rest, then an .npz with the method's memory, the records so far and a fingerprint
+of the run. It is written beside the old one and moved into place, so that a crash while writing leaves the old one whole.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import time
 import zipfile
 from pathlib import Path
@@ -101,8 +101,9 @@ class Checkpoint:
 
 def fingerprint(setup: Setup) -> str:
     """A hash of everything that decides a run's numbers, the number of rounds excepted."""
-    words = {k: v for k, v in setup.describe().items() if k != "rounds"}
-    digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
+    words = {k: v for k, v in setup.describe().items() if k != "rounds"} | {"keep_iterates": setup.keep_iterates}
+    # Functions among the settings (Optax transforms) name themselves with an address that another process does not share.
+    digest = hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", json.dumps(words, sort_keys=True)).encode())
     digest.update(repr(sorted(setup.method.numbers.items())).encode())
     for leaf in [*jax.tree.leaves(setup.problem), setup.x0]:
         digest.update(np.ascontiguousarray(np.asarray(leaf)).data)

@@ -13,19 +13,6 @@ import numpy as np
 
 from ..errors import unknown
 
-COLUMNS = (
-    "loss",
-    "gap",
-    "sq_distance",
-    "grad_norm",
-    "drift",
-    "dissimilarity",
-    "bytes_up",
-    "bytes_down",
-    "gradients",
-    "component_gradients",
-)
-
 
 class History(Mapping[str, np.ndarray]):
     """name -> array over rounds, index 0 before the first round; costs are running totals.

@@ -63,6 +63,9 @@ def everyone(clients: int) -> Members:
     return Members(None, jnp.ones((clients,), jnp.int32), None)
 
 
+LOCAL = "local"  # the exchange in which methods take their local steps at one go
+
+
 def exchange_key(key: jax.Array, round: Any, name: str, repeat: Any) -> jax.Array:
     """The randomness of one exchange of one round; fold in the client's number for the client's own."""
     key = jax.random.fold_in(jax.random.fold_in(key, round), tag(name))
@@ -102,6 +105,7 @@ def _exchange(step: Exchange, memory: Memory, members: Members, context: Context
             context.oracle,
             context.every_round,
             context.repeat,
+            jax.random.fold_in(exchange_key(context.key, context.round, LOCAL, 0), number),
         )
         mine, up = step.client(mine, down, local)
         end = () if step.endpoint is None else step.endpoint(down, up)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,14 +16,8 @@ from ..plan import Draw
 from ..problems.base import Problem
 from ..protocol import Algorithm, Exchange, Program, Repeat, exchanges
 
-
-class Counts(NamedTuple):
-    """What a stretch of rounds cost, one number per round."""
-
-    bytes_up: np.ndarray
-    bytes_down: np.ndarray
-    gradients: np.ndarray
-    component_gradients: np.ndarray
+LINKS = ("up", "down", "peer")
+Counts = dict[str, np.ndarray]  # column -> what a stretch of rounds cost, one number per round
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +53,7 @@ def message_shapes(algorithm: Algorithm, problem: Problem, oracle: Oracle) -> di
                 server = exchange.prepare(server, key)
             down = exchange.send(server, slot)
             one = jnp.asarray(1, jnp.int32)
-            local = Local(problem.view_with(shared, row), one, key, one, one, oracle)
+            local = Local(problem.view_with(shared, row), one, key, one, one, oracle, steps_key=key)
             return down, exchange.client(client, down, local)[1]
 
         shapes = jax.eval_shape(play, memory.server, memory.slots, memory.clients, row, key, problem.shared)
@@ -72,12 +66,24 @@ def message_shapes(algorithm: Algorithm, problem: Problem, oracle: Oracle) -> di
 
 
 class Ledger:
-    """Counts costs for an algorithm on a problem."""
+    """Counts costs for an algorithm on a problem.
+
+    The columns are bytes by link, gradients, and, where messages have named parts (dictionaries, as in split learning), bytes
+    by part.
+    """
 
     def __init__(self, algorithm: Algorithm, problem: Problem, oracle: Oracle, every_round: bool) -> None:
         self.algorithm, self.oracle, self.every_round = algorithm, oracle, every_round
         self.sizes = problem.sizes
         self.shapes = message_shapes(algorithm, problem, oracle)
+        messages = [message for shapes in self.shapes.values() for message in (shapes.down, shapes.up)]
+        parts = sorted({name for message in messages if isinstance(message, dict) for name in message})
+        self.columns = (
+            *(f"bytes_{link}" for link in LINKS),
+            "gradients",
+            "component_gradients",
+            *(f"bytes_{part}" for part in parts),
+        )
 
     def start(self) -> Counts:
         """The cost of the start program, played by all clients."""
@@ -90,15 +96,15 @@ class Ledger:
         counts = self._program(self.algorithm.round, draw, "")
         if self.algorithm.first is not None and first_round == 1:
             special = self._program(self.algorithm.first, draw.rows(0, 1), " (first)")
-            for whole, part in zip(counts, special, strict=True):
-                whole[0] = part[0]
+            for name, column in special.items():
+                counts[name][0] = column[0]
         return counts
 
     def _program(self, program: Program, draw: Draw, suffix: str) -> Counts:
         rounds, n = draw.steps.shape
         ids = np.broadcast_to(np.arange(n), (rounds, n)) if draw.ids is None else draw.ids
         answered = np.ones((rounds, n), np.int64) if draw.answered is None else draw.answered.astype(np.int64)
-        total = Counts(*(np.zeros(rounds, np.int64) for _ in Counts._fields))
+        total = {name: np.zeros(rounds, np.int64) for name in self.columns}
         self._walk(
             program, draw.steps, answered, np.ones((rounds, n), np.int64), self.sizes[ids], suffix, total, [True]
         )
@@ -128,10 +134,10 @@ class Ledger:
                 calls, components = self._work(step, steps, sizes)
                 shapes = self.shapes[step.name + suffix]
                 if step.on_wire:
-                    total.bytes_down[:] += told.sum(axis=1) * shapes.down_bytes
-                    total.bytes_up[:] += played.sum(axis=1) * shapes.up_bytes
-                total.gradients[:] += (calls * played).sum(axis=1)
-                total.component_gradients[:] += (components * played).sum(axis=1)
+                    _count_message(total, step.down_link, shapes.down, told.sum(axis=1))
+                    _count_message(total, step.up_link, shapes.up, played.sum(axis=1))
+                total["gradients"] += (calls * played).sum(axis=1)
+                total["component_gradients"] += (components * played).sum(axis=1)
 
     def _work(self, step: Exchange, steps: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if step.cost is not None:
@@ -139,3 +145,11 @@ class Ledger:
         work = step.work if self.every_round or step.work_if_absent is None else step.work_if_absent
         calls = work(steps)
         return calls, calls * self.oracle.components(sizes)
+
+
+def _count_message(total: Counts, link: str, message: Any, times: np.ndarray) -> None:
+    if link == "none":
+        return
+    total[f"bytes_{link}"] += times * wire.size(message)
+    for part, content in message.items() if isinstance(message, dict) else ():
+        total[f"bytes_{part}"] += times * wire.size(content)

@@ -23,8 +23,8 @@ from ..plan import Draw
 from ..problems.base import Evaluation, Problem
 from ..protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Program, Repeat, exchanges
 from .history import Result
-from .interpret import Info, exchange_key
-from .ledger import Shapes, message_shapes
+from .interpret import LOCAL, Info, exchange_key
+from .ledger import LINKS, Shapes, message_shapes
 from .recorder import Recorder
 from .setup import Setup, prepare
 from .simulate import Records, divergence
@@ -85,7 +85,8 @@ class Compiled:
 
         def play(memory: Any, down: Any, row: Any, steps: Any, number: Any, round: Any, repeat: Any) -> Any:
             mine = jax.random.fold_in(exchange_key(key, round, step.name, repeat), number)
-            local = Local(problem.client(row), steps, mine, round, number, oracle, every_round, repeat)
+            steps_key = jax.random.fold_in(exchange_key(key, round, LOCAL, 0), number)
+            local = Local(problem.client(row), steps, mine, round, number, oracle, every_round, repeat, steps_key)
             return step.client(memory, down, local)
 
         return self._once("client", call, play)
@@ -127,8 +128,7 @@ class ServerNode:
     memory: Any
     slots: list[Any]
     weights: np.ndarray
-    bytes_up: int = 0
-    bytes_down: int = 0
+    travelled: dict[str, int] = dataclasses.field(default_factory=lambda: dict.fromkeys((*LINKS, "none"), 0))
     info: Info = dataclasses.field(default_factory=lambda: Info(0.0, -1))
 
     def play(
@@ -140,7 +140,8 @@ class ServerNode:
         if opening.on_wire:
             call = Call(opening.name, round, 0, first)
             for i in ids[~answers]:
-                self.bytes_down += len(wire.encode(self.compiled.send(call)(self.memory, self.slots[i])))
+                told = wire.encode(self.compiled.send(call)(self.memory, self.slots[i]))
+                self.travelled[opening.down_link] += len(told)
         self._steps(program, round, first, 0, ids[answers], steps[answers])
 
     def _steps(
@@ -171,8 +172,8 @@ class ServerNode:
         shapes = self.compiled.shapes[call.exchange + (" (first)" if call.first else "")]
         ups = [wire.decode(replies[int(i)], shapes.up) for i in ids]
         if step.on_wire:  # a client drawn twice is spoken to once but counted twice, as in the simulation
-            self.bytes_down += sum(len(payloads[int(i)][1]) for i in ids)
-            self.bytes_up += sum(len(replies[int(i)]) for i in ids)
+            self.travelled[step.down_link] += sum(len(payloads[int(i)][1]) for i in ids)
+            self.travelled[step.up_link] += sum(len(replies[int(i)]) for i in ids)
         self._observe(step, ids, payloads, ups, shapes)
         slots = _stack([self.slots[i] for i in ids])
         self.memory, slots = self.compiled.receive(call)(
@@ -256,8 +257,8 @@ def _play_round(server: ServerNode, algorithm: Algorithm, setup: Setup, t: int) 
 
 def _compare_with_ledger(recorder: Recorder, server: ServerNode) -> None:
     """The bytes that really travelled are the bytes that the ledger counts."""
-    counted = {name: int(sum(part.sum() for part in recorder.columns[name])) for name in ("bytes_up", "bytes_down")}
-    travelled = {"bytes_up": server.bytes_up, "bytes_down": server.bytes_down}
+    counted = {link: int(sum(part.sum() for part in recorder.columns[f"bytes_{link}"])) for link in LINKS}
+    travelled = {link: server.travelled[link] for link in LINKS}
     if counted != travelled:
         raise AssertionError(f"the ledger counts {counted}, but {travelled} travelled")
 

@@ -19,7 +19,7 @@ class Recorder:
         self.setup = setup
         self.ledger = Ledger(setup.algorithm, setup.problem, setup.oracle, setup.plan.everyone_every_round)
         self.columns: dict[str, list[np.ndarray]] = {
-            name: [] for name in (*setup.problem.columns, "drift", *Counts._fields)
+            name: [] for name in (*setup.problem.columns, "drift", *self.ledger.columns)
         }
         self.iterates: list[np.ndarray] = []
         self.length = 0  # records so far: rounds played + 1
@@ -32,7 +32,7 @@ class Recorder:
         for name, column in records.evaluation.columns.items():
             self.columns[name].append(np.asarray(column[:count], np.float64))
         self.columns["drift"].append(np.asarray(records.drift[:count], np.float64))
-        for name, column in zip(Counts._fields, self.costs(plan, first, count), strict=True):
+        for name, column in self.costs(plan, first, count).items():
             self.columns[name].append(column)
         if self.setup.keep_iterates:
             self.iterates.append(np.asarray(records.iterates[:count]))
@@ -45,7 +45,7 @@ class Recorder:
         if count == 1:
             return opening
         rest = self.ledger.rounds(plan.rows(1, count), 1)
-        return Counts(*(np.concatenate([a, b]) for a, b in zip(opening, rest, strict=True)))
+        return {name: np.concatenate([opening[name], rest[name]]) for name in opening}
 
     def result(self, x: np.ndarray, seconds: float) -> Result:
         length = self.length
@@ -54,7 +54,7 @@ class Recorder:
         merged = {
             name: np.concatenate(parts)[:length] if parts else np.zeros(0) for name, parts in self.columns.items()
         }
-        for name in Counts._fields:
+        for name in self.ledger.columns:
             merged[name] = np.cumsum(merged[name])
         if self.setup.problem.reference() is None:
             merged = {name: column for name, column in merged.items() if name not in ("gap", "sq_distance")}

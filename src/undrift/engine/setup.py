@@ -9,8 +9,8 @@ import numpy as np
 
 from ..errors import InputError, unknown
 from ..method import Method, as_method
-from ..oracles import Full, Oracle
-from ..plan import Everyone, Participation, Plan, RandomSteps
+from ..oracles import Oracle
+from ..plan import Everyone, Participation, Plan, RandomSteps, uniform
 from ..problems.base import Problem
 from ..protocol import Algorithm
 
@@ -34,7 +34,7 @@ class Setup:
 
     @property
     def algorithm(self) -> Algorithm:
-        return self.method.build()
+        return self.method.build(self.problem)
 
     def describe(self) -> dict[str, Any]:
         """The setting in words, for records."""
@@ -79,11 +79,15 @@ def prepare(
         raise unknown("on_divergence", on_divergence, ON_DIVERGENCE)
     if participation is not None and not isinstance(participation, Participation):
         raise InputError(f"participation is one of ud.plan.full(), uniform(n), rule(f, n); got {participation!r}")
-    oracle = oracle or method.recipe.oracle or Full()
+    oracle = oracle or method.recipe.oracle or problem.default_oracle
     if not isinstance(oracle, Oracle):
         raise InputError(f"an oracle is one of ud.oracles.full(), minibatch(b), noisy(variance); got {oracle!r}")
     start = _start(x0, problem, seed)
-    plan = Plan(problem.clients, participation or Everyone(), steps, float(failures), int(seed))
+    if participation is None:
+        participation = uniform(problem.clients) if method.recipe.ordered else Everyone()
+    plan = Plan(problem.clients, participation, steps, float(failures), int(seed))
+    if method.recipe.split:
+        problem.check_dialogue(oracle)
     if method.recipe.centralised:
         problem = problem.pooled()
         plan = Plan(1, Everyone(), _pooled_steps(steps), 0.0, int(seed))

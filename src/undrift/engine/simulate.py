@@ -27,9 +27,11 @@ from ..oracles import Oracle
 from ..plan import Draw, Everyone
 from ..problems.base import Evaluation, Problem, Reference
 from ..protocol import Memory
+from ..vectorise import replicated
 from .checkpoint import Checkpoint
 from .history import Result
 from .interpret import Context, Members, everyone, lay_out, play
+from .interrupt import Deferred
 from .recorder import Recorder
 from .setup import Setup, prepare
 
@@ -83,7 +85,7 @@ def advance(
 ) -> tuple[Carry, Records]:
     """`count` rounds from where the carry stands; the plan has one row for each."""
     compilations[kind.recipe.name] += 1
-    algorithm = kind.recipe.build(numbers)
+    algorithm = kind.recipe.build(numbers, problem)
 
     def body(k: jax.Array, state: tuple[Carry, Records]) -> tuple[Carry, Records]:
         carry, records = state
@@ -154,6 +156,12 @@ def kind_of(setup: Setup) -> Kind:
         setup.record_every,
         max(1, min(CAPACITY, PLAN_ENTRIES // n)),
     )
+
+
+def placed(setup: Setup) -> Problem:
+    """The problem where the program wants it: on every device, if clients are dealt out to several."""
+    problem = setup.problem
+    return replicated(problem) if jax.device_count() > 1 and problem.prefers_loop(setup.oracle.exact) else problem
 
 
 def fresh_carry(setup: Setup) -> Carry:
@@ -245,24 +253,27 @@ def _run(
         carry = checkpoint.load(carry, recorder)
         done = recorder.length
     reference = setup.problem.reference()
+    problem = placed(setup)
     numbers = {name: np.asarray(value, setup.problem.dtype) for name, value in setup.method.numbers.items()}
     key, total = jax.random.key(setup.seed), setup.rounds + 1
     size = min(32, kind.capacity)
     try:
-        while done < total and not (recorder.diverged and setup.on_divergence == "stop"):
-            count = min(size, total - done, kind.capacity)
-            tick = time.perf_counter()
-            plan = padded_plan(setup, done, count, kind.capacity)
-            carry, records = compiled_advance(
-                kind, setup.problem, reference, numbers, setup.x0, key, carry, plan, count, setup.rounds
-            )
-            recorder.add(jax.device_get(records), plan, done, count, int(carry.diverged), int(carry.suspect))
-            done += count
-            if progress is not None:
-                progress(min(done, total) - 1, setup.rounds)
-            if checkpoint is not None:
-                checkpoint.maybe_save(carry, recorder)
-            size = int(np.clip(count * CHUNK_SECONDS / (time.perf_counter() - tick), 1, kind.capacity))
+        with Deferred() as interrupt:
+            while done < total and not (recorder.diverged and setup.on_divergence == "stop"):
+                count = min(size, total - done, kind.capacity)
+                tick = time.perf_counter()
+                plan = padded_plan(setup, done, count, kind.capacity)
+                carry, records = compiled_advance(
+                    kind, problem, reference, numbers, setup.x0, key, carry, plan, count, setup.rounds
+                )
+                recorder.add(jax.device_get(records), plan, done, count, int(carry.diverged), int(carry.suspect))
+                done += count
+                if progress is not None:
+                    progress(min(done, total) - 1, setup.rounds)
+                if checkpoint is not None:
+                    checkpoint.maybe_save(carry, recorder)
+                size = int(np.clip(count * CHUNK_SECONDS / (time.perf_counter() - tick), 1, kind.capacity))
+                interrupt.check()
     except KeyboardInterrupt:
         if checkpoint is not None:
             checkpoint.save(carry, recorder)

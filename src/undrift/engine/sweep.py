@@ -18,7 +18,6 @@ from ..method import Factory, Method
 from ..oracles import Oracle
 from ..problems.base import Problem
 from .history import History
-from .ledger import Counts
 from .recorder import Recorder
 from .setup import Setup, prepare
 from .simulate import Carry, Kind, advance, fresh_carry, kind_of, padded_plan
@@ -56,8 +55,11 @@ def _advance_grid(
     def single(numbers: Any, x0: Any, key: Any, carry: Any, plan: Any) -> Any:
         return advance(kind, problem, reference, numbers, x0, key, carry, plan, count, rounds)
 
-    seeds = jax.vmap(single, in_axes=(None, 0, 0, 0, 0 if plan_per_seed else None))
-    return jax.vmap(seeds, in_axes=(0, None, None, 0, None))(numbers, x0, keys, carry, plan)
+    # The round is the same for all: were it batched, every branch that depends on it would be played in every round.
+    state: Any = Carry(*(0 for _ in Carry._fields))._replace(round=None)
+    seeds = jax.vmap(single, in_axes=(None, 0, 0, state, 0 if plan_per_seed else None), out_axes=(state, 0))
+    grid = jax.vmap(seeds, in_axes=(0, None, None, state, None), out_axes=(state, 0))
+    return grid(numbers, x0, keys, carry, plan)
 
 
 def sweep(
@@ -139,7 +141,9 @@ def _play(setups: list[Setup], methods: list[Method], progress: Callable[[int, i
     recorders = [Recorder(setup) for setup in setups]
     numbers = {name: np.asarray([made.numbers[name] for made in methods], problem.dtype) for name in methods[0].numbers}
     batch = (len(methods), len(setups))
-    carry: Carry = jax.tree.map(lambda leaf: np.broadcast_to(leaf, batch + np.shape(leaf)).copy(), fresh_carry(first))
+    single = fresh_carry(first)
+    carry: Carry = jax.tree.map(lambda leaf: np.broadcast_to(leaf, batch + np.shape(leaf)).copy(), single)
+    carry = carry._replace(round=single.round)
     x0 = np.stack([setup.x0 for setup in setups])
     keys = jax.vmap(jax.random.key)(np.asarray([setup.seed for setup in setups], np.uint32))
     parts: dict[str, list[np.ndarray]] = {name: [] for name in (*problem.columns, "drift")}
@@ -156,7 +160,7 @@ def _play(setups: list[Setup], methods: list[Method], progress: Callable[[int, i
             parts[name].append(np.asarray(column[..., :count], np.float64))
         parts["drift"].append(np.asarray(records.drift[..., :count], np.float64))
         for recorder, own in zip(recorders, plans if per_seed else plans * len(recorders), strict=True):
-            for name, column in zip(Counts._fields, recorder.costs(own, done, count), strict=True):
+            for name, column in recorder.costs(own, done, count).items():
                 recorder.columns[name].append(column)
         done += count
         if progress is not None:
@@ -166,7 +170,7 @@ def _play(setups: list[Setup], methods: list[Method], progress: Callable[[int, i
 
 def _outcomes(setup: Setup, recorders: list[Recorder], parts: Any, carry: Carry, batch: tuple[int, int]) -> Any:
     columns = {name: np.concatenate(arrays, axis=-1) for name, arrays in parts.items()}
-    for name in Counts._fields:
+    for name in recorders[0].ledger.columns:
         per_seed = np.stack([np.cumsum(np.concatenate(recorder.columns[name])) for recorder in recorders])
         columns[name] = np.broadcast_to(per_seed, (batch[0], *per_seed.shape))
     if setup.problem.reference() is None:

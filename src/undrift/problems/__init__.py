@@ -4,6 +4,17 @@ from .base import ClientLoss, Constants, Optimum, Problem
 from .custom import custom
 from .least_squares import least_squares
 from .logistic import logistic
+from .network import network
 from .quadratic import quadratic
 
-__all__ = ["ClientLoss", "Constants", "Optimum", "Problem", "custom", "least_squares", "logistic", "quadratic"]
+__all__ = [
+    "ClientLoss",
+    "Constants",
+    "Optimum",
+    "Problem",
+    "custom",
+    "least_squares",
+    "logistic",
+    "network",
+    "quadratic",
+]

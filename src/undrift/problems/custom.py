@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -82,7 +82,7 @@ def custom(
     >>> p.value([2.0, 4.0])
     5.0
     """
-    if isinstance(data, Sequence) and not hasattr(data, "ndim"):
+    if isinstance(data, list):
         stacked, sizes = _stack_clients(list(data), per_sample)
     else:
         stacked = jax.tree.map(np.asarray, data)
@@ -91,6 +91,8 @@ def custom(
     leaves = jax.tree.leaves(stacked)
     if len({len(leaf) for leaf in leaves}) != 1:
         raise InputError(f"all arrays need the same number of clients first, got {[leaf.shape for leaf in leaves]}")
+    if per_sample and len({leaf.shape[1] for leaf in leaves}) != 1:
+        raise InputError(f"all arrays need the same number of samples second, got {[leaf.shape for leaf in leaves]}")
     floating = [leaf for leaf in leaves if leaf.dtype.kind == "f"] or [np.zeros(1)]
     dtype = precision.working_dtype(*floating)
     with precision.scope(dtype):
@@ -119,6 +121,12 @@ def _stack_clients(clients: list[Any], per_sample: bool) -> tuple[Any, np.ndarra
             raise InputError(f"clients' data have different shapes {sorted(shapes)[:3]}…: use per_sample=True")
         return jax.tree.map(lambda *rows: np.stack(rows), *trees), np.ones(len(trees), np.int64)
     sizes = np.array([len(jax.tree.leaves(tree)[0]) for tree in trees])
+    for i, tree in enumerate(trees):
+        lengths = [len(leaf) for leaf in jax.tree.leaves(tree)]
+        if len(set(lengths)) != 1:
+            raise InputError(
+                f"all arrays of a client need the same number of samples, those of client {i} have {lengths}"
+            )
     if sizes.min() < 1:
         raise InputError(f"every client needs at least one sample; client {int(sizes.argmin())} has none")
 

@@ -114,9 +114,10 @@ def least_squares(A: Any, b: Any, *, weights: Any = None, spectral: bool | None 
     rows_b, sizes_b = padded_rows(b, "b")
     if rows_A.ndim != 3:
         raise InputError(f"A must have shape (m, n, d) or be a list of (n_i, d) blocks, got shape {rows_A.shape}")
-    if rows_b.shape[:1] != rows_A.shape[:1] or not np.array_equal(sizes, sizes_b):
+    if rows_b.ndim != 2 or rows_b.shape[:1] != rows_A.shape[:1] or not np.array_equal(sizes, sizes_b):
         raise InputError(
-            f"b must have one entry per row of A: A has rows {sizes.tolist()[:10]}, b {sizes_b.tolist()[:10]}"
+            f"b must have one entry per row of A: A has rows {sizes.tolist()[:10]}, b {sizes_b.tolist()[:10]} of shape "
+            f"{rows_b.shape[2:]}"
         )
     dtype = precision.working_dtype(rows_A, rows_b)
     require_finite(A=rows_A, b=rows_b)

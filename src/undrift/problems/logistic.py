@@ -75,9 +75,10 @@ def logistic(A: Any, y: Any, l2: float = 0.0, *, weights: Any = None) -> Logisti
     labels, sizes_y = padded_rows(y, "y")
     if rows_A.ndim != 3:
         raise InputError(f"A must have shape (m, n, d) or be a list of (n_i, d) blocks, got shape {rows_A.shape}")
-    if labels.shape[:1] != rows_A.shape[:1] or not np.array_equal(sizes, sizes_y):
+    if labels.ndim != 2 or labels.shape[:1] != rows_A.shape[:1] or not np.array_equal(sizes, sizes_y):
         raise InputError(
-            f"y must have one label per row of A: A has rows {sizes.tolist()[:10]}, y {sizes_y.tolist()[:10]}"
+            f"y must have one label per row of A: A has rows {sizes.tolist()[:10]}, y {sizes_y.tolist()[:10]} of shape "
+            f"{labels.shape[2:]}"
         )
     if not np.isfinite(l2) or l2 < 0:
         raise InputError(f"l2 must be finite and ≥ 0, got {l2}")

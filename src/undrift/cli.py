@@ -1,0 +1,58 @@
+"""The command `undrift`: names become objects, objects are called, errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .command import codes
+from .command.parser import build_parser
+
+COMMANDS = {"run": "run", "compare": "compare", "explain": "explain", "list": "listing"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code (see `command.codes`)."""
+    parser = build_parser()
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as finished:  # help was shown, or the flags were wrong and argparse has said so
+        return int(finished.code or 0)
+    if arguments.version:
+        from .command.versions import show_versions
+
+        return show_versions()
+    if arguments.command is None:
+        parser.print_help()
+        return codes.BAD_INPUT
+    command = importlib.import_module(f".command.{COMMANDS[arguments.command]}", __package__)
+    return _guarded(command.execute, arguments)
+
+
+def _guarded(execute: Callable[[Any], int], arguments: Any) -> int:
+    from .errors import CheckpointError, DivergenceError, Interrupted, UndriftError
+
+    try:
+        return execute(arguments)
+    except (Interrupted, KeyboardInterrupt) as error:
+        return _complain(str(error) or "interrupted", codes.INTERRUPTED)
+    except DivergenceError as error:
+        return _complain(str(error), codes.DIVERGED)
+    except CheckpointError as error:
+        return _complain(str(error), codes.BAD_CHECKPOINT)
+    except UndriftError as error:
+        return _complain(str(error), codes.BAD_INPUT)
+    except BrokenPipeError:  # the reader of a pipe went away, as in `undrift list | head`
+        sys.stderr.close()
+        return codes.OK
+
+
+def _complain(text: str, code: int) -> int:
+    print(f"undrift: {text}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""Networks as values: LeNet-5, VGG-11, the FEMNIST CNN, the multi-layer perceptron and multinomial logistic regression."""
+
+from .conv import Route, convolve
+from .convolutional import femnist_cnn, lenet5, vgg11
+from .dense import mlp, softmax_regression
+from .layers import Affine, ChannelsFirst, Conv, Dense, Flatten, Layer, MaxPool
+from .model import Model, Params
+from .pool import max_pool
+from .predict import predict
+
+__all__ = [
+    "Affine",
+    "ChannelsFirst",
+    "Conv",
+    "Dense",
+    "Flatten",
+    "Layer",
+    "MaxPool",
+    "Model",
+    "Params",
+    "Route",
+    "convolve",
+    "femnist_cnn",
+    "lenet5",
+    "max_pool",
+    "mlp",
+    "predict",
+    "softmax_regression",
+    "vgg11",
+]

@@ -1,0 +1,180 @@
+"""The layers of a network: small frozen records, each with a name, an `outline` and an `apply`.
+
+Shapes here are of one sample, without the batch. Images enter as (batch, height, width, channels); `ChannelsFirst` turns them
+once into the inner layout channels × height × width × batch (see `conv`), `Flatten` ends it with (batch, features).
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ..errors import InputError
+from .conv import Route, convolve
+from .initial import Scheme, starts
+from .pool import max_pool
+
+Shape = tuple[int, ...]
+
+
+class Affine(NamedTuple):
+    """The parameters of a convolution (weight (o, c, k, k)) or of a dense layer (weight (o, i)); bias (o,)."""
+
+    weight: Any
+    bias: Any
+
+
+class Layer(Protocol):
+    """What a network is made of. `outline` returns how the parameters start and the shape of one sample that comes out.
+
+    `batch_axis` says where the input of `apply` has its batch: 0 or −1.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def batch_axis(self) -> int: ...
+
+    def outline(self, shape: Shape) -> tuple[Any, Shape]: ...
+
+    def apply(self, params: Any, x: Array) -> Array: ...
+
+
+@dataclass(frozen=True)
+class ChannelsFirst:
+    """(batch, h, w, c) to (c, h, w, batch)."""
+
+    name: str = "channels_first"
+    batch_axis: ClassVar[int] = 0
+
+    def outline(self, shape: Shape) -> tuple[tuple[()], Shape]:
+        height, width, channels = shape
+        return (), (channels, height, width)
+
+    def apply(self, params: tuple[()], x: Array) -> Array:
+        return x.transpose(3, 1, 2, 0)
+
+
+@dataclass(frozen=True)
+class Conv:
+    """Convolution with stride 1, plus bias, with or without ReLU.
+
+    `tile` = 2 hands the outputs over in the 2 × 2 tiles that the max-pool after it wants. Such a layer leaves bias and
+    ReLU to the pool.
+    """
+
+    name: str
+    channels: int
+    kernel: int
+    padding: int = 0
+    bias: bool = True
+    relu: bool = True
+    tile: int = 1
+    initial: Scheme = "uniform"
+    route: Route = "auto"
+    batch_axis: ClassVar[int] = -1
+
+    def outline(self, shape: Shape) -> tuple[Affine, Shape]:
+        channels, *sizes = shape
+        rows, columns = (size + 2 * self.padding - self.kernel + 1 for size in sizes)
+        if min(rows, columns) < 1:
+            raise InputError(
+                f"layer {self.name!r}: its {self.kernel}×{self.kernel} kernel must fit into the image; it gets "
+                f"{sizes[0]}×{sizes[1]} with padding {self.padding}. Use larger images, or a network with fewer pools."
+            )
+        if rows % self.tile or columns % self.tile:
+            raise InputError(
+                f"layer {self.name!r}: outputs in tiles of {self.tile} need a height and width divisible by {self.tile}; "
+                f"they are {rows}×{columns}. Use tile=1 for this layer."
+            )
+        weight = (self.channels, channels, self.kernel, self.kernel)
+        params = Affine(*starts(weight, self.initial))
+        if not self.bias:
+            params = params._replace(bias=())
+        if self.tile == 1:
+            return params, (self.channels, rows, columns)
+        return params, (self.channels, self.tile**2, rows // self.tile, columns // self.tile)
+
+    def apply(self, params: Affine, x: Array) -> Array:
+        weight, bias = params
+        x = x.astype(weight.dtype)
+        y = convolve(x, weight, padding=self.padding, tile=self.tile, route=self.route)
+        if self.bias:
+            y = y + jnp.expand_dims(bias, tuple(range(1, y.ndim)))
+        return jax.nn.relu(y) if self.relu else y
+
+
+@dataclass(frozen=True)
+class MaxPool:
+    """2 × 2 max-pool with stride 2.
+
+    With `fan_in` it goes on to add a bias, that of the convolution before it (whose outputs have so many inputs each),
+    and to apply ReLU. Maximum, bias and ReLU commute exactly, and after the maximum there are four times fewer numbers.
+    """
+
+    name: str
+    fan_in: int | None = None
+    batch_axis: ClassVar[int] = -1
+
+    def outline(self, shape: Shape) -> tuple[Any, Shape]:
+        channels, height, width = (
+            (shape[0], *shape[2:]) if len(shape) == 4 else (shape[0], shape[1] // 2, shape[2] // 2)
+        )
+        if min(height, width) < 1:
+            raise InputError(
+                f"layer {self.name!r}: a 2×2 max-pool needs at least 2×2 pixels; it gets {shape[-2]}×{shape[-1]}. "
+                "Use larger images, or a network with fewer pools."
+            )
+        bias = () if self.fan_in is None else starts((channels, self.fan_in))[1]
+        return bias, (channels, height, width)
+
+    def apply(self, params: Any, x: Array) -> Array:
+        y = max_pool(x)
+        if self.fan_in is None:
+            return y
+        flat = y.reshape(y.shape[0], -1)
+        return jax.nn.relu(flat + jnp.expand_dims(params, 1)).reshape(y.shape)
+
+
+@dataclass(frozen=True)
+class Flatten:
+    """One row of features per sample: from (c, h, w, batch) or, with `images`, from (batch, h, w, c)."""
+
+    name: str = "flatten"
+    images: bool = False
+
+    @property
+    def batch_axis(self) -> int:
+        return 0 if self.images else -1
+
+    def outline(self, shape: Shape) -> tuple[tuple[()], Shape]:
+        return (), (prod(shape),)
+
+    def apply(self, params: tuple[()], x: Array) -> Array:
+        if self.images:
+            return x.reshape(x.shape[0], -1)
+        return x.reshape(-1, x.shape[-1]).T
+
+
+@dataclass(frozen=True)
+class Dense:
+    """x ↦ x Wᵀ + b on (batch, features), with or without ReLU."""
+
+    name: str
+    features: int
+    relu: bool = False
+    initial: Scheme = "uniform"
+    batch_axis: ClassVar[int] = 0
+
+    def outline(self, shape: Shape) -> tuple[Affine, Shape]:
+        (features,) = shape
+        return Affine(*starts((self.features, features), self.initial)), (self.features,)
+
+    def apply(self, params: Affine, x: Array) -> Array:
+        weight, bias = params
+        y = x.astype(weight.dtype) @ weight.T + jnp.expand_dims(bias, 0)
+        return jax.nn.relu(y) if self.relu else y

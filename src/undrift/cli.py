@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from .command import codes
 from .command.parser import build_parser
@@ -27,15 +27,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command is None:
         parser.print_help()
         return codes.BAD_INPUT
-    command = importlib.import_module(f".command.{COMMANDS[arguments.command]}", __package__)
-    return _guarded(command.execute, arguments)
+    return _guarded(arguments)
 
 
-def _guarded(execute: Callable[[Any], int], arguments: Any) -> int:
+def _guarded(arguments: argparse.Namespace) -> int:
+    """The sub-command, with its errors turned into exit codes."""
     from .errors import CheckpointError, DivergenceError, Interrupted, UndriftError
 
     try:
-        return execute(arguments)
+        command = importlib.import_module(f".command.{COMMANDS[arguments.command]}", __package__)
+        return int(command.execute(arguments))
     except (Interrupted, KeyboardInterrupt) as error:
         return _complain(str(error) or "interrupted", codes.INTERRUPTED)
     except DivergenceError as error:

@@ -114,9 +114,14 @@ def geometric_sum(ratio: jax.Array, count: Any) -> jax.Array:
         power = jnp.where(take, power * block_power, power)
         return left // 2, total, power, block * (1 + block_power), block_power * block_power
 
+    def eight_doublings(carry: Any) -> Any:  # one pass through memory for every count below 256
+        for _ in range(8):
+            carry = doubling(carry)
+        return carry
+
     one = jnp.ones_like(ratio)
     carry = (jnp.asarray(count), jnp.zeros_like(ratio), one, one, ratio)
-    return jax.lax.while_loop(lambda c: c[0] > 0, doubling, carry)[1]
+    return jax.lax.while_loop(lambda c: c[0] > 0, eight_doublings, carry)[1]
 
 
 def as_solver(solver: Any, eta: Any) -> optax.GradientTransformation | None:

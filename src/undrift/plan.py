@@ -156,7 +156,7 @@ def permuted(count: int) -> Permuted:
     """One random permutation of all m clients spread over m/count rounds of `count` clients, then the next one.
 
     >>> p = permuted(2)
-    >>> sorted([*p.ids(0, 1, 4), *p.ids(0, 2, 4)])
+    >>> sorted(p.ids(0, 1, 4).tolist() + p.ids(0, 2, 4).tolist())
     [0, 1, 2, 3]
     """
     if int(count) != count or count < 1:

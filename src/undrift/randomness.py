@@ -94,6 +94,7 @@ def _finalise64(x: np.ndarray) -> np.ndarray:
 
 def _finalise32(x: Any, xp: Any) -> Any:
     """The finaliser of MurmurHash3 (Appleby 2011)."""
-    x = (x ^ (x >> xp.uint32(16))) * xp.uint32(0x85EBCA6B)
-    x = (x ^ (x >> xp.uint32(13))) * xp.uint32(0xC2B2AE35)
-    return x ^ (x >> xp.uint32(16))
+    with np.errstate(over="ignore"):  # NumPy warns of single numbers that wrap around, as they should here
+        x = (x ^ (x >> xp.uint32(16))) * xp.uint32(0x85EBCA6B)
+        x = (x ^ (x >> xp.uint32(13))) * xp.uint32(0xC2B2AE35)
+        return x ^ (x >> xp.uint32(16))

@@ -7,7 +7,9 @@ prefers (`Problem.prefers_loop`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -16,6 +18,9 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from .errors import InputError
+
+AXIS = "clients"
+_on_all_devices: ContextVar[bool] = ContextVar("_on_all_devices", default=False)  # while such a program is traced
 
 
 def over_clients(function: Callable[..., Any], stack: Any, *rows: Any, loop: bool) -> Any:
@@ -35,32 +40,45 @@ def over_members(function: Callable[..., Any], stack: Any, ids: jax.Array | None
 
 
 def spread(function: Callable[[Any], Any], rows: Any, block: int | None = None) -> Any:
-    """function(row) for each row, in a loop (of blocks) on every device; the rows are dealt out to the devices."""
+    """function(row) for each row, in a loop (of blocks); on several devices each takes its share of the rows."""
     count = jax.tree.leaves(rows)[0].shape[0]
-    devices = jax.device_count()
-    if devices == 1 or count == 1:
+    if not _on_all_devices.get() or count == 1:
         return jax.lax.map(function, rows, batch_size=block)
-    share = -(-count // devices)
+    share = -(-count // jax.device_count())
     # The last device may be short of rows: it repeats the last one, and the copies are dropped.
-    places = jnp.minimum(jnp.arange(share * devices), count - 1)
-    dealt = jax.shard_map(
-        lambda part: jax.lax.map(function, part, batch_size=block),
-        mesh=client_mesh(),
-        in_specs=PartitionSpec("clients"),
-        out_specs=PartitionSpec("clients"),
-        check_vma=False,
-    )
-    return jax.tree.map(lambda leaf: leaf[:count], dealt(take(rows, places)))
+    places = jnp.minimum(jax.lax.axis_index(AXIS) * share + jnp.arange(share), count - 1)
+    mine = jax.lax.map(function, take(rows, places), batch_size=block)
+    return jax.tree.map(lambda leaf: jax.lax.all_gather(leaf, AXIS, tiled=True)[:count], mine)
 
 
-def client_mesh() -> Mesh:
-    """All devices, in one row over which clients are dealt out."""
-    return jax.make_mesh((jax.device_count(),), ("clients",), axis_types=(AxisType.Auto,))
+def on_all_devices(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as one program that every device runs, sharing out the loops over clients (`spread`).
+
+    Everything else is done by all of them alike, in the same order as on one device, so the numbers are the same too.
+    """
+
+    @functools.wraps(function)
+    def everywhere(*arguments: Any) -> Any:
+        def body(*parts: Any) -> Any:
+            token = _on_all_devices.set(True)
+            try:
+                return function(*parts)
+            finally:
+                _on_all_devices.reset(token)
+
+        spec = PartitionSpec()
+        return jax.shard_map(body, mesh=_mesh(), in_specs=spec, out_specs=spec, check_vma=False)(*arguments)
+
+    return everywhere
 
 
 def replicated(tree: Any) -> Any:
     """A copy on every device, made once."""
-    return jax.device_put(tree, NamedSharding(client_mesh(), PartitionSpec()))
+    return jax.device_put(tree, NamedSharding(_mesh(), PartitionSpec()))
+
+
+def _mesh() -> Mesh:
+    return jax.make_mesh((jax.device_count(),), (AXIS,), axis_types=(AxisType.Auto,))
 
 
 def use_devices(count: int) -> None:

@@ -81,7 +81,10 @@ def fedlin(eta: float, up: Compressor | None = None, down: Compressor | None = N
 
     def first_direction(server: Server, slots: Any, G: jax.Array, cohort: Cohort) -> tuple[Server, Any]:
         mean = cohort.mean(G)
-        return (server._replace(g=mean) if down is None else server._replace(g_1=mean)), slots
+        if down is None:
+            return server._replace(g=mean), slots
+        # g is what round 2 sends if nobody answers in round 1.
+        return server._replace(g=down.compress(mean, cohort.key), g_1=mean), slots
 
     def once(steps: Any) -> Any:
         return 0 * steps + 1

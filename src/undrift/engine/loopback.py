@@ -182,6 +182,7 @@ class ServerNode:
         for k, i in enumerate(ids):
             self.slots[i] = jax.tree.map(lambda leaf, k=k: leaf[k], slots)
 
+    @np.errstate(over="ignore", invalid="ignore")  # a run that diverges ends in an error of its own
     def _observe(self, step: Exchange, ids: np.ndarray, payloads: Any, ups: list[Any], shapes: Shapes) -> None:
         bad = [int(i) for i, up in zip(ids, ups, strict=True) if not _finite(up)]
         drift = 0.0
@@ -189,9 +190,9 @@ class ServerNode:
             downs = [wire.decode(payloads[int(i)][1], shapes.down) for i in ids]
             ends = np.stack([np.asarray(step.endpoint(d, u)) for d, u in zip(downs, ups, strict=True)])
             share = self.weights[ids] / self.weights[ids].sum()
-            drift = float(np.mean(np.linalg.norm(ends - share @ ends, axis=1)))
+            drift = np.mean(np.linalg.norm(ends - share @ ends, axis=1))
         suspect = int(self.info.suspect) if self.info.suspect >= 0 else (bad[0] if bad else -1)
-        self.info = Info(max(float(self.info.drift), drift), suspect)
+        self.info = Info(float(np.maximum(self.info.drift, drift)), suspect)
 
 
 def loopback(method: Any, problem: Problem, *, rounds: int, oracle: Oracle | None = None, **arguments: Any) -> Result:

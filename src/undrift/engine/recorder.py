@@ -15,9 +15,9 @@ from .setup import Setup
 class Recorder:
     """Grows round by round; cut at the first round whose loss is not finite unless the run is to go on."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, ledger: Ledger | None = None) -> None:
         self.setup = setup
-        self.ledger = Ledger(setup.algorithm, setup.problem, setup.oracle, setup.plan.everyone_every_round)
+        self.ledger = ledger or Ledger(setup.algorithm, setup.problem, setup.oracle, setup.plan.everyone_every_round)
         self.columns: dict[str, list[np.ndarray]] = {
             name: [] for name in (*setup.problem.columns, "drift", *self.ledger.columns)
         }

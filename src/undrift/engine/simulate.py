@@ -27,7 +27,7 @@ from ..oracles import Oracle
 from ..plan import Draw, Everyone
 from ..problems.base import Evaluation, Problem, Reference
 from ..protocol import Memory
-from ..vectorise import replicated
+from ..vectorise import on_all_devices, replicated
 from .checkpoint import Checkpoint
 from .history import Result
 from .interpret import Context, Members, everyone, lay_out, play
@@ -53,6 +53,7 @@ class Kind:
     keep_iterates: bool
     record_every: int
     capacity: int
+    spread: bool = False  # over several devices
 
 
 class Carry(NamedTuple):
@@ -141,7 +142,11 @@ def _evaluation_shapes(problem: Problem, reference: Reference | None) -> Evaluat
     return shapes
 
 
-compiled_advance = partial(jax.jit, static_argnums=0, donate_argnums=6)(advance)
+@partial(jax.jit, static_argnums=0, donate_argnums=6)
+def compiled_advance(kind: Kind, *arguments: Any) -> Any:
+    """`advance`, compiled; on all devices where that helps."""
+    play_rounds = partial(advance, kind)
+    return (on_all_devices(play_rounds) if kind.spread else play_rounds)(*arguments)
 
 
 def kind_of(setup: Setup) -> Kind:
@@ -155,13 +160,13 @@ def kind_of(setup: Setup) -> Kind:
         setup.keep_iterates,
         setup.record_every,
         max(1, min(CAPACITY, PLAN_ENTRIES // n)),
+        dealt_out(setup),
     )
 
 
-def placed(setup: Setup) -> Problem:
-    """The problem where the program wants it: on every device, if clients are dealt out to several."""
-    problem = setup.problem
-    return replicated(problem) if jax.device_count() > 1 and problem.prefers_loop(setup.oracle.exact) else problem
+def dealt_out(setup: Setup) -> bool:
+    """Whether clients are looped over and there are several devices to share the loop."""
+    return jax.device_count() > 1 and setup.problem.prefers_loop(setup.oracle.exact)
 
 
 def fresh_carry(setup: Setup) -> Carry:
@@ -253,7 +258,7 @@ def _run(
         carry = checkpoint.load(carry, recorder)
         done = recorder.length
     reference = setup.problem.reference()
-    problem = placed(setup)
+    problem = replicated(setup.problem) if kind.spread else setup.problem
     numbers = {name: np.asarray(value, setup.problem.dtype) for name, value in setup.method.numbers.items()}
     key, total = jax.random.key(setup.seed), setup.rounds + 1
     size = min(32, kind.capacity)

@@ -56,7 +56,7 @@ def _advance_grid(
         return advance(kind, problem, reference, numbers, x0, key, carry, plan, count, rounds)
 
     # The round is the same for all: were it batched, every branch that depends on it would be played in every round.
-    state: Any = Carry(*(0 for _ in Carry._fields))._replace(round=None)
+    state: Any = Carry(*[0] * len(Carry._fields))._replace(round=None)  # type: ignore[arg-type]
     seeds = jax.vmap(single, in_axes=(None, 0, 0, state, 0 if plan_per_seed else None), out_axes=(state, 0))
     grid = jax.vmap(seeds, in_axes=(0, None, None, state, None), out_axes=(state, 0))
     return grid(numbers, x0, keys, carry, plan)
@@ -138,7 +138,8 @@ def _play(setups: list[Setup], methods: list[Method], progress: Callable[[int, i
     first, problem = setups[0], setups[0].problem
     kind, rounds = kind_of(first), first.rounds
     per_seed = not first.plan.same_for_all_seeds
-    recorders = [Recorder(setup) for setup in setups]
+    recorders = [Recorder(first)]
+    recorders += [Recorder(setup, recorders[0].ledger) for setup in setups[1:]]  # messages are the same for every seed
     numbers = {name: np.asarray([made.numbers[name] for made in methods], problem.dtype) for name in methods[0].numbers}
     batch = (len(methods), len(setups))
     single = fresh_carry(first)

@@ -226,10 +226,16 @@ class Problem:
         losses, gradients = self.each(lambda f: (f.loss(x), f.gradient(x)))
         loss = self.weights @ losses
         gap = jnp.full_like(loss, jnp.nan) if reference is None else loss - reference.value
-        return self._evaluation(x, reference, loss, gap, gradients)
+        return self._evaluation(x, reference, loss, gap, gradients, losses)
 
     def _evaluation(
-        self, x: jax.Array, reference: Reference | None, loss: Any, gap: Any, gradients: jax.Array
+        self,
+        x: jax.Array,
+        reference: Reference | None,
+        loss: Any,
+        gap: Any,
+        gradients: jax.Array,
+        losses: jax.Array | None = None,
     ) -> Evaluation:
         mean = self.weights @ gradients
         distance = jnp.full_like(loss, jnp.nan) if reference is None else jnp.sum((x - reference.x) ** 2)
@@ -241,6 +247,8 @@ class Problem:
             "dissimilarity": jnp.max(jnp.linalg.norm(gradients - mean[None, :], axis=1)),
         }
         steepest = jnp.nan_to_num(jnp.max(jnp.abs(gradients), axis=1), nan=jnp.inf)
+        if losses is not None:
+            steepest = jnp.where(jnp.isfinite(losses), steepest, jnp.inf)
         return Evaluation(columns, jnp.argmax(steepest).astype(jnp.int32))
 
     def reference(self) -> Reference | None:

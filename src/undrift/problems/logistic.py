@@ -14,6 +14,7 @@ from .base import Constants, Optimum, Problem, normalised_weights, padded_rows, 
 from .linear import LinearModel
 
 NEWTON_STEPS = 100
+FAR_OUT = 20.0  # a margin y aᵀx beyond which a sample's slope e^−margin may be a sign that the minimiser is at infinity
 NEWTON_COST_LIMIT = 2e10  # N·d² up to which the minimiser is computed without being asked for
 
 
@@ -99,6 +100,15 @@ def logistic(A: Any, y: Any, l2: float = 0.0, *, weights: Any = None) -> Logisti
         return Logistic(stack, shared, jnp.asarray(normalised_weights(weights, m, dtype)), d, dtype)
 
 
+def _is_separable(A: np.ndarray, y: np.ndarray) -> bool:
+    """Whether some direction has y_j a_jᵀx ≥ 0 for all samples and > 0 for one: then f falls along it for ever."""
+    from scipy.optimize import linprog  # rarely needed, slow to import
+
+    signed = y[:, None] * A
+    found = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(y)), bounds=(-1, 1))
+    return bool(found.status == 0 and -found.fun > 1e-9 * np.abs(signed).max())
+
+
 def _newton(A: np.ndarray, y: np.ndarray, weights: np.ndarray, l2: float) -> tuple[np.ndarray, float]:
     """Damped Newton until the gradient is rounding noise."""
 
@@ -116,6 +126,8 @@ def _newton(A: np.ndarray, y: np.ndarray, weights: np.ndarray, l2: float) -> tup
         stalled = 0 if left < 0.5 * best else stalled + 1
         best = min(best, left)
         if left <= 1e-15 * scale or (stalled >= 3 and left <= 1e-11 * scale):
+            if l2 == 0 and margins.max() > FAR_OUT and _is_separable(A, y):
+                break  # on the way to infinity the gradient vanishes too
             return x, left
         hessian = (A * (weights * p * (1 - p))[:, None]).T @ A + l2 * np.eye(len(x))
         step = np.linalg.lstsq(hessian, gradient, rcond=None)[0]

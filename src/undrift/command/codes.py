@@ -1,0 +1,17 @@
+"""What exit codes mean."""
+
+OK = 0
+FAILED = 1
+BAD_INPUT = 2
+DIVERGED = 3
+BAD_CHECKPOINT = 4
+INTERRUPTED = 130
+
+EXIT_CODES = {
+    OK: "finished",
+    FAILED: "a fault of undrift itself",
+    BAD_INPUT: "bad input, nothing was run or overwritten",
+    DIVERGED: "the loss stopped being finite",
+    BAD_CHECKPOINT: "a checkpoint is corrupt or of another run",
+    INTERRUPTED: "interrupted, the run can be resumed",
+}

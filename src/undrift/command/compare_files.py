@@ -1,0 +1,136 @@
+"""What a comparison leaves in its directory."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import CheckpointError
+from ..studies.comparison import TARGETS, Outcome
+from ..studies.spec import Study
+
+
+class Finished:
+    """Methods that were finished before an interruption: one checkpoint each, with a checksum."""
+
+    def __init__(self, folder: Path, identity: str) -> None:
+        self.folder, self.identity = folder, identity
+
+    def path(self, number: int) -> Path:
+        return self.folder / f"checkpoint-{number + 1:02d}.npz"
+
+    def save(self, number: int, outcome: Outcome) -> None:
+        words: dict[str, Any] = {
+            "identity": self.identity,
+            "label": outcome.label,
+            "name": outcome.name,
+            "points": outcome.points,
+        }
+        words |= {"seeds": outcome.seeds, "seconds": outcome.seconds}
+        arrays: dict[str, Any] = {f"column_{name}": column for name, column in outcome.history.items()}
+        buffer = io.BytesIO()
+        np.savez(buffer, state=np.array(json.dumps(words)), x=outcome.x, diverged=outcome.diverged, **arrays)
+        content = buffer.getvalue()
+        temporary = self.path(number).with_suffix(".tmp")
+        temporary.write_bytes(hashlib.sha256(content).digest() + content)
+        temporary.replace(self.path(number))
+
+    def load(self, number: int) -> Outcome | None:
+        path = self.path(number)
+        if not path.exists():
+            return None
+        raw = path.read_bytes()
+        if hashlib.sha256(raw[32:]).digest() != raw[:32]:
+            raise CheckpointError(f"{path} is corrupt (its checksum does not fit): delete it to run this method again")
+        try:
+            with np.load(io.BytesIO(raw[32:]), allow_pickle=False) as archive:
+                arrays = dict(archive)
+        except (ValueError, OSError, zipfile.BadZipFile) as error:
+            raise CheckpointError(f"{path} cannot be read: {error}") from error
+        words = json.loads(str(arrays["state"]))
+        if words["identity"] != self.identity:
+            raise CheckpointError(f"{path} belongs to another comparison: choose another directory, or --overwrite")
+        history = {name[len("column_") :]: column for name, column in arrays.items() if name.startswith("column_")}
+        return Outcome(
+            words["label"],
+            words["name"],
+            words["points"],
+            words["seeds"],
+            history,
+            arrays["x"],
+            arrays["diverged"],
+            words["seconds"],
+        )
+
+
+def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> None:
+    """history.csv (every round at each method's best value), grid.csv (the end of every run), models.npz."""
+    columns = list(dict.fromkeys(name for outcome in outcomes for name in outcome.history))
+    keys = list(dict.fromkeys(key for outcome in outcomes for key in outcome.points[0]))
+    with (folder / "history.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["method", "label", *keys, "seed", "round", *columns])
+        for outcome in outcomes:
+            point = outcome.points[outcome.chosen]
+            nothing = np.full(outcome.curve().shape[-1], np.nan)  # a column that only other methods have
+            for i, seed in enumerate(outcome.seeds):
+                rows = [outcome.column(name)[i] if name in outcome.history else nothing for name in columns]
+                head = [outcome.name, outcome.label, *(point.get(key, "") for key in keys), seed]
+                writer.writerows([*head, t, *map(_exact, values)] for t, values in enumerate(zip(*rows, strict=True)))
+    with (folder / "grid.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["method", "label", *keys, "seed", "best", "diverged", *columns])
+        for outcome in outcomes:
+            for p, point in enumerate(outcome.points):
+                for i, seed in enumerate(outcome.seeds):
+                    bad = int(outcome.diverged[p, i])
+                    head = [outcome.name, outcome.label, *(point.get(key, "") for key in keys), seed]
+                    end = [
+                        _exact(outcome.history[name][p, i, -1]) if name in outcome.history else "" for name in columns
+                    ]
+                    writer.writerow([*head, p == outcome.best, "" if bad < 0 else bad, *end])
+    np.savez(folder / "models.npz", **{outcome.label: outcome.x[outcome.chosen] for outcome in outcomes})
+
+
+def summary_of(study: Study, outcomes: Sequence[Outcome], status: str) -> dict[str, Any]:
+    """Everything of the table and more, for machines."""
+    return {
+        "status": status,
+        "study": study.words(),
+        "seeds": {
+            "run": list(range(study.run.seed, study.run.seed + study.run.seeds)),
+            "data": study.problem.get("data_seed", 0),
+        },
+        "methods": [_method_summary(outcome) for outcome in outcomes],
+    }
+
+
+def _method_summary(outcome: Outcome) -> dict[str, Any]:
+    final = {name: _plain(np.median(outcome.column(name)[:, -1])) for name in outcome.history}
+    return {
+        "method": outcome.name,
+        "label": outcome.label,
+        "best": None if outcome.best is None else outcome.points[outcome.best],
+        "grid": outcome.points,
+        "diverged": [int(np.max(row)) if np.any(row >= 0) else None for row in outcome.diverged],
+        "relative_gap": _plain(np.median(outcome.curve()[:, -1])) if outcome.measure == "gap" else None,
+        "rounds_to": {f"{target:g}": outcome.rounds_to(target) for target in TARGETS},
+        "final": final,
+        "seconds": round(outcome.seconds, 3),
+    }
+
+
+def _plain(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _exact(value: Any) -> str:
+    return "" if np.isnan(value) else repr(value.item())

@@ -1,0 +1,178 @@
+"""The flags of all sub-commands. Nothing here needs JAX."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from typing import Any, NoReturn
+
+from .codes import EXIT_CODES
+
+EXIT_TEXT = "exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
+NOTATION = """names with arguments are written name:value,key=value, here as in study files:
+  --problem least_squares:alpha=50,data_seed=3      --method fedprox:beta=0.1
+  --up top_k:75      --down top_k:50,memory=false   --oracle minibatch:20   --participation uniform:10
+steps: 20 | 5,10,20 (one per client) | 2..100 (anew every round) | 2..100:fixed (once per client)"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Complaints name the nearest valid word."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(_stderr())
+        self.exit(2, f"{self.prog}: error: {message}{self._hint(message)}\n")
+
+    def _hint(self, message: str) -> str:
+        words = [word.strip("'\",:()") for word in message.split()]
+        valid = [option for action in self._actions for option in action.option_strings]
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                valid += list(action.choices)
+                for sub in action.choices.values():
+                    valid += [option for inner in sub._actions for option in inner.option_strings]
+        for word in words:
+            head = word.partition("=")[0]
+            if head in valid or not (head.startswith("--") or "invalid choice" in message):
+                continue
+            close = difflib.get_close_matches(head, valid, n=1, cutoff=0.6)
+            if close:
+                return f"; did you mean {close[0]}?"
+        return ""
+
+
+def build_parser() -> Parser:
+    parser = Parser(
+        prog="undrift",
+        description="Federated optimisation that arrives at the right answer.",
+        epilog="examples:\n"
+        "  undrift compare                              the main methods on embedded data: table, figures, CSV\n"
+        "  undrift run --method fedlin --problem least_squares --rounds 50 --steps 20\n"
+        "  undrift explain fedlin --up top_k:50         a round as a message diagram, with sizes\n"
+        "  undrift list                                 methods, problems, compressors, oracles, participation\n\n"
+        + EXIT_TEXT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="show the versions of undrift and its libraries")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    _add_run(commands)
+    _add_compare(commands)
+    _add_explain(commands)
+    _add_list(commands)
+    return parser
+
+
+def _command(commands: Any, name: str, summary: str, details: str, examples: str) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}. {details}",
+        epilog=f"examples:\n{examples}\n\n{EXIT_TEXT}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return made
+
+
+def _add_run(commands: Any) -> None:
+    run = _command(
+        commands,
+        "run",
+        "run one method on one problem",
+        "From flags, from a study file, or from a file with flags over it.",
+        "  undrift run --method fedlin --problem least_squares --eta 1e-2 --rounds 50 --steps 20 --up top_k:75\n"
+        "  undrift run study.toml --rounds 500 --out runs/long\n"
+        "  undrift run --out runs/long --resume         continue a run that was stopped or killed\n\n" + NOTATION,
+    )
+    run.add_argument("study", nargs="?", metavar="STUDY.toml", help="a study file; its first method is run")
+    run.add_argument("--method", metavar="METHOD", help="a name, or path/to/file.py:factory for your own")
+    run.add_argument("--eta", type=float, help="step size (chosen from the problem's constants if missing)")
+    _add_setting(run)
+    _add_output(run)
+    run.add_argument(
+        "--checkpoint-seconds", type=float, default=10.0, metavar="S", help="write a checkpoint every S seconds (10)"
+    )
+
+
+def _add_compare(commands: Any) -> None:
+    compare = _command(
+        commands,
+        "compare",
+        "run several methods side by side, each over a grid of step sizes",
+        "The same problem, plan and seeds for all. Without arguments: the main methods on embedded digits.",
+        "  undrift compare --out runs/demo\n"
+        "  undrift compare study.toml --rounds 200\n"
+        "  undrift compare --problem quadratic:L=100 --method fedavg scaffold fedlin --steps 2..20:fixed\n\n"
+        + NOTATION,
+    )
+    compare.add_argument("study", nargs="?", metavar="STUDY.toml", help="a study file; all its methods are run")
+    compare.add_argument("--method", nargs="+", action="extend", metavar="METHOD", help="one or more methods")
+    compare.add_argument("--eta", type=float, nargs="+", help="the grid of step sizes, for every method")
+    compare.add_argument("--seeds", type=int, help="number of seeds (1)")
+    _add_setting(compare)
+    _add_output(compare)
+
+
+def _add_setting(parser: argparse.ArgumentParser) -> None:
+    setting = parser.add_argument_group("setting")
+    setting.add_argument("--problem", metavar="PROBLEM", help="a name with arguments, see `undrift list`")
+    setting.add_argument("--rounds", type=int, metavar="T")
+    setting.add_argument("--steps", metavar="τ", help="local steps, see below")
+    setting.add_argument("--participation", metavar="WORD", help="full or uniform:N")
+    setting.add_argument("--failures", type=float, metavar="P", help="probability that a client does not answer")
+    setting.add_argument("--oracle", metavar="WORD", help="full, minibatch:B or noisy:VARIANCE")
+    setting.add_argument("--up", metavar="WORD", help="compressor of what clients send")
+    setting.add_argument("--down", metavar="WORD", help="compressor of what the server sends")
+    setting.add_argument("--seed", type=int, help="seed of the run (data have their own: data_seed)")
+    setting.add_argument("--record-every", type=int, metavar="N", help="evaluate f every N rounds")
+    setting.add_argument(
+        "--on-divergence", choices=["stop", "continue"], help="stop (exit code 3), or play on to study it"
+    )
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    output = parser.add_argument_group("output")
+    output.add_argument("--out", metavar="DIR", help="the run directory (default: a fresh one under runs/)")
+    again = output.add_mutually_exclusive_group()
+    again.add_argument("--overwrite", action="store_true", help="replace the run in DIR")
+    again.add_argument("--resume", action="store_true", help="continue the run in DIR; same bits as without a break")
+    output.add_argument("--json", action="store_true", help="the summary as JSON on standard output")
+    output.add_argument("--no-figures", action="store_true", help="write no figures")
+    output.add_argument("--quiet", action="store_true", help="no progress, no notes")
+
+
+def _add_explain(commands: Any) -> None:
+    explain = _command(
+        commands,
+        "explain",
+        "show a method's round as a message diagram with sizes, and its mathematics",
+        "Everything is read from the method's program, so it works for your own methods too.",
+        "  undrift explain fedlin\n"
+        "  undrift explain fedlin --dim 100 --up top_k:50\n"
+        "  undrift explain my_method.py:factory --steps 10",
+    )
+    explain.add_argument("method", metavar="METHOD", help="a name, or path/to/file.py:factory")
+    explain.add_argument("--dim", type=int, default=100, metavar="D", help="length of the model (100)")
+    explain.add_argument(
+        "--steps", type=int, default=10, metavar="τ", help="local steps, for the count of gradients (10)"
+    )
+    explain.add_argument("--up", metavar="WORD", help="compressor of what clients send")
+    explain.add_argument("--down", metavar="WORD", help="compressor of what the server sends")
+    explain.add_argument("--dtype", choices=["float32", "float64"], default="float64")
+    explain.add_argument("--json", action="store_true", help="as JSON on standard output")
+
+
+def _add_list(commands: Any) -> None:
+    listing = _command(
+        commands,
+        "list",
+        "list methods, problems, compressors, oracles and participation",
+        "With the parameters that each takes.",
+        "  undrift list\n  undrift list problems\n  undrift list --json",
+    )
+    listing.add_argument("what", nargs="?", help="one of methods, problems, compressors, oracles, participation")
+    listing.add_argument("--json", action="store_true", help="as JSON on standard output")
+
+
+def _stderr() -> Any:
+    import sys
+
+    return sys.stderr

@@ -1,0 +1,1 @@
+"""Figures, tables and diagrams: how results are shown to people."""

@@ -1,0 +1,139 @@
+"""Convergence against what it costs: rounds, bytes, gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from .labels import Mark, place_labels
+from .style import RC, Look, looks
+
+FLOOR = 1e-15  # a relative gap below this is rounding
+
+
+class Curve(NamedTuple):
+    """A method's path: several seeds, one row each."""
+
+    label: str
+    name: str
+    values: np.ndarray  # (seeds, rounds + 1): relative gap or loss
+    costs: dict[str, np.ndarray]  # axis -> (seeds, rounds + 1)
+
+
+class Axis(NamedTuple):
+    key: str
+    label: str
+    file: str
+
+
+AXES = (
+    Axis("rounds", "communication rounds", "gap-per-round"),
+    Axis("bytes", "megabytes sent, up and down", "gap-per-byte"),
+    Axis("gradients", "gradient evaluations", "gap-per-gradient"),
+)
+
+
+def write_figures(curves: Sequence[Curve], folder: Path, title: str, measure: str, singles: bool = True) -> list[Path]:
+    """figure.png and .svg with all axes side by side, and one pair of files for each axis."""
+    written = _save(_panels(curves, AXES, title, measure), folder / "figure")
+    if singles:
+        for axis in AXES:
+            written += _save(_panels(curves, (axis,), title, measure), folder / axis.file)
+    return written
+
+
+def _save(draw: Callable[[], Figure], stem: Path) -> list[Path]:
+    with mpl.rc_context(RC):
+        figure = draw()
+        paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+        figure.savefig(paths[0], dpi=200, facecolor="white")
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths
+
+
+def _panels(curves: Sequence[Curve], axes: Sequence[Axis], title: str, measure: str) -> Callable[[], Figure]:
+    def draw() -> Figure:
+        single = len(axes) == 1
+        figure = Figure(figsize=(5.4, 3.6) if single else (11.6, 3.9), layout="constrained")
+        FigureCanvasAgg(figure)
+        panels = np.ravel(figure.subplots(1, len(axes), sharey=True))
+        if title:
+            figure.suptitle(title, fontsize=9, color="#333333")
+        styles = looks([curve.name for curve in curves])
+        for axis, panel in zip(axes, panels, strict=True):
+            marks = [_line(panel, curve, style, axis.key) for curve, style in zip(curves, styles, strict=True)]
+            _dress(panel, axis, measure, first=panel is panels[0])
+            if panel is panels[-1]:
+                place_labels(panel, [mark for mark in marks if mark is not None])
+        return figure
+
+    return draw
+
+
+def _line(panel: Axes, curve: Curve, look: Look, key: str) -> Mark | None:
+    """The median over seeds, with the range between them, up to where rounding begins."""
+    costs = np.median(curve.costs[key], axis=0)
+    values = curve.values
+    recorded = np.all(np.isfinite(values), axis=0)
+    if not np.any(recorded) or costs[-1] <= 0:
+        return None  # nothing to show on this axis (a centralised method sends no bytes)
+    middle = np.median(values[:, recorded], axis=0)
+    low, high = np.min(values[:, recorded], axis=0), np.max(values[:, recorded], axis=0)
+    costs = costs[recorded]
+    stop = _arrival(middle)
+    middle, costs = np.maximum(middle[:stop], FLOOR), costs[:stop]
+    panel.plot(costs, middle, color=look.colour, linestyle=look.dash, linewidth=look.width, zorder=3)
+    if len(values) > 1:
+        shade = (np.maximum(low[:stop], FLOOR), high[:stop])
+        panel.fill_between(costs, *shade, color=look.colour, alpha=0.15, linewidth=0)
+    arrived = middle[-1] <= FLOOR
+    panel.plot(
+        costs[-1:],
+        middle[-1:],
+        marker="o" if arrived else "",
+        markersize=3.5,
+        color=look.colour,
+        zorder=4,
+        clip_on=False,
+    )
+    return Mark(curve.label, look.colour, float(costs[-1]), float(middle[-1]))
+
+
+def _arrival(values: np.ndarray) -> int:
+    """How many points to draw: up to the first one at rounding level."""
+    below = np.flatnonzero(values <= FLOOR)
+    return int(below[0]) + 1 if below.size else values.size
+
+
+def _dress(panel: Axes, axis: Axis, measure: str, first: bool) -> None:
+    panel.set_yscale("log")
+    if measure == "gap":
+        panel.set_ylim(bottom=FLOOR / 3)
+        panel.axhspan(FLOOR / 3, FLOOR, color="#EFEFEF", linewidth=0, zorder=0)
+    if axis.key == "gradients":
+        panel.set_xscale("log")  # baselines need orders of magnitude fewer
+    else:
+        panel.set_xlim(left=0)
+    panel.set_xlabel(axis.label)
+    panel.grid(visible=True, which="major", zorder=0)
+    panel.set_axisbelow(True)
+    if first:
+        words = {"gap": r"relative gap $(f(x_t)-f^\star)\,/\,(f(x_0)-f^\star)$", "loss": r"loss $f(x_t)$"}
+        panel.set_ylabel(words[measure])
+
+
+def curve_from(label: str, name: str, values: np.ndarray, columns: Any) -> Curve:
+    """A curve from the columns of histories, (seeds, rounds + 1) each."""
+    rounds = np.broadcast_to(np.arange(values.shape[-1]), values.shape)
+    links = [np.asarray(columns[f"bytes_{link}"]) for link in ("up", "down", "peer") if f"bytes_{link}" in columns]
+    total = np.sum(links, axis=0)
+    return Curve(
+        label, name, values, {"rounds": rounds, "bytes": total / 1e6, "gradients": np.asarray(columns["gradients"])}
+    )

@@ -1,0 +1,109 @@
+"""Tables for the terminal, readable from 80 columns on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from ..engine.history import Result
+from ..studies.comparison import ROUNDING, TARGETS, Outcome
+from .style import COLOURS
+
+
+def plain_table(title: str | None = None, caption: str | None = None) -> Table:
+    """The look of all tables."""
+    return Table(
+        title=title,
+        caption=caption,
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        title_justify="left",
+        caption_justify="left",
+        title_style="bold",
+        caption_style="dim",
+    )
+
+
+def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
+    """One row per method, at its best step size."""
+    gap = all(outcome.measure == "gap" for outcome in outcomes)
+    caption = "step: the best of the method's grid."
+    if gap:
+        caption += " gap: (f − f*)/(f₀ − f*) at the end; 1e-3, 1e-6, 1e-9: the round from which on it stays below."
+    table = plain_table(title, caption)
+    table.add_column("method", no_wrap=True)
+    table.add_column("step", no_wrap=True, justify="right")
+    if gap:
+        for target in TARGETS:
+            table.add_column(f"{target:.0e}".replace("e-0", "e-"), justify="right", no_wrap=True)
+    for name in ("gap" if gap else "loss", "MB ↑", "MB ↓", "gradients"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for outcome in outcomes:
+        table.add_row(*_row(outcome, gap))
+    return table
+
+
+def _row(outcome: Outcome, gap: bool) -> list[Any]:
+    colour = COLOURS.get(outcome.name, "default")
+    cells: list[Any] = [Text(outcome.label, style=f"bold {'default' if colour == '#000000' else colour}")]
+    if outcome.best is None:
+        first = int(np.min(outcome.diverged))
+        return [*cells, "diverged", *(["–"] * len(TARGETS) if gap else []), f"round {first}", "–", "–", "–"]
+    cells.append(step_text(outcome.points[outcome.best]))
+    if gap:
+        cells += ["–" if (t := outcome.rounds_to(target)) is None else str(t) for target in TARGETS]
+    end = float(np.median(outcome.curve()[:, -1]))
+    cells.append(f"<{ROUNDING:.0e}" if gap and end < ROUNDING else f"{end:.1e}")
+    cells += [megabytes(np.median(outcome.column(name)[:, -1])) for name in ("bytes_up", "bytes_down")]
+    return [*cells, f"{int(np.median(outcome.column('gradients')[:, -1])):,}"]
+
+
+def run_table(label: str, problem: str, result: Result) -> Table:
+    """Some rounds of a run, first and last among them."""
+    history = result.history
+    table = plain_table(f"{label} on {problem.strip('<>')}")
+    measured = [name for name in ("gap", "loss", "grad_norm", "drift") if name in history][:3]
+    for name in ("round", *measured, "MB up", "MB down", "gradients"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for t in milestones(result.rounds):
+        values = [f"{history[name][t]:.3e}" if np.isfinite(history[name][t]) else "–" for name in measured]
+        costs = [megabytes(history[name][t]) for name in ("bytes_up", "bytes_down")]
+        table.add_row(str(t), *values, *costs, f"{int(history['gradients'][t]):,}")
+    return table
+
+
+def milestones(rounds: int) -> list[int]:
+    """0, 1, 2, 5, 10, 20, 50, … and the last.
+
+    >>> milestones(30)
+    [0, 1, 2, 5, 10, 20, 30]
+    """
+    marks = [m * 10**k for k in range(12) for m in (1, 2, 5)]
+    return sorted({0, *(m for m in marks if m < rounds), rounds})
+
+
+def megabytes(count: Any) -> str:
+    """Three digits of millions of bytes."""
+    value = float(count) / 1e6
+    return "0" if value == 0 else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def step_text(point: dict[str, Any]) -> str:
+    """A point of a grid; the usual step size needs no name.
+
+    >>> step_text({"eta": 0.25}), step_text({"s": 0.5, "inner_steps": 3})
+    ('0.25', 's=0.5, inner_steps=3')
+    """
+    if list(point) == ["eta"]:
+        return short(point["eta"])
+    return ", ".join(f"{key}={short(entry)}" for key, entry in point.items())
+
+
+def short(entry: Any) -> str:
+    return f"{entry:.3g}" if isinstance(entry, float) else str(entry)

@@ -1,0 +1,1 @@
+"""Studies: what is run, written down. A study file in TOML becomes a problem, a plan and methods."""

@@ -1,0 +1,164 @@
+"""Problems with a name, for the command line and study files.
+
+Each is a function of plain numbers. `data_seed` draws the data and has nothing to do with the seed of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import problems
+from ..errors import InputError
+from ..problems.base import Problem
+
+
+def digits(
+    clients: int = 10, classes: int = 2, alpha: float = 1.0, l2: float = 1.0, split: str = "odd", data_seed: int = 0
+) -> Problem:
+    """Handwritten digits (1,797 images of 8×8 pixels, embedded): logistic regression, each client a few classes only.
+
+    `split`: what is told apart, "odd" (odd from even) or "high" (5–9 from 0–4). `classes` and `alpha` steer the partition:
+    how many classes a client holds, and how evenly a class is shared out (clients are of unequal size). Pixels are centred
+    and scaled to unit mean square norm; the last feature is a constant.
+    """
+    from .. import data
+
+    targets = {"odd": lambda digit: digit % 2 == 1, "high": lambda digit: digit >= 5}
+    if split not in targets:
+        raise InputError(f"split must be one of {', '.join(targets)}, got {split!r}")
+    loaded = data.load("digits")
+    pixels = np.concatenate([loaded.train.x, loaded.test.x]).reshape(-1, 64).astype(np.float64)
+    labels = np.concatenate([loaded.train.y, loaded.test.y])
+    centred = (pixels - pixels.mean(axis=0)) / np.sqrt(pixels.var(axis=0).sum())
+    features = np.hstack([centred, np.ones((len(centred), 1))])
+    signs = np.where(targets[split](labels), 1.0, -1.0)
+    parts = data.exdir(labels, clients=clients, classes=classes, alpha=alpha, seed=data_seed)
+    return problems.logistic([features[rows] for rows in parts], [signs[rows] for rows in parts], l2=l2)
+
+
+def least_squares(
+    clients: int = 20, samples: int = 500, dim: int = 100, alpha: float = 10.0, noise: float = 0.5, data_seed: int = 0
+) -> Problem:
+    """FedLin's problem (14): b_i = A_i x_i + noise with x_i ~ N(u_i, 1), u_i ~ N(0, alpha): clients differ by alpha.
+
+    A_i (samples × dim) is standard normal; `alpha` and `noise` are variances.
+    """
+    _at_least(1, clients=clients, samples=samples, dim=dim)
+    _at_least(0, alpha=alpha, noise=noise)
+    rng = np.random.default_rng(data_seed)
+    A = rng.standard_normal((clients, samples, dim))
+    centres = np.sqrt(alpha) * rng.standard_normal((clients, 1))
+    models = centres + rng.standard_normal((clients, dim))
+    b = np.einsum("mnd,md->mn", A, models) + np.sqrt(noise) * rng.standard_normal((clients, samples))
+    return problems.least_squares(A, b)
+
+
+def logistic_synthetic(
+    clients: int = 10, samples: int = 500, dim: int = 100, l2: float = 0.0, data_seed: int = 0
+) -> Problem:
+    """FedLin's appendix K: logistic regression on standard normal features, labels drawn by one true model for all."""
+    _at_least(1, clients=clients, samples=samples, dim=dim)
+    rng = np.random.default_rng(data_seed)
+    A = rng.standard_normal((clients, samples, dim))
+    truth = rng.standard_normal(dim)
+    chance = 1 / (1 + np.exp(-(A @ truth)))
+    y = np.where(rng.random((clients, samples)) < chance, 1.0, -1.0)
+    return problems.logistic(A, y, l2=l2)
+
+
+def quadratic(
+    clients: int = 10, dim: int = 20, L: float = 10.0, mu: float = 1.0, heterogeneity: float = 1.0, data_seed: int = 0
+) -> Problem:
+    """Random quadratics with eigenvalues from mu to L, every client in its own basis, minimisers `heterogeneity` apart."""
+    _at_least(1, clients=clients, dim=dim)
+    _at_least(0, heterogeneity=heterogeneity, mu=mu)
+    if mu > L:
+        raise InputError(f"mu must not exceed L, got mu = {mu}, L = {L}")
+    rng = np.random.default_rng(data_seed)
+    bases, _ = np.linalg.qr(rng.standard_normal((clients, dim, dim)))
+    eigenvalues = np.sort(rng.uniform(mu, L, (clients, dim)), axis=1)
+    eigenvalues[:, 0], eigenvalues[:, -1] = mu, L
+    A = (bases * eigenvalues[:, None, :]) @ np.swapaxes(bases, 1, 2)
+    A = (A + np.swapaxes(A, 1, 2)) / 2
+    minimisers = rng.standard_normal(dim) + heterogeneity * rng.standard_normal((clients, dim))
+    return problems.quadratic(A, np.einsum("mij,mj->mi", A, minimisers))
+
+
+def figure1() -> Problem:
+    """FedLin's figure 1: f_1(x) = ½(x − 3)², f_2(x) = (x − 50)², so x* = 103/3."""
+    return problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
+
+
+def fedsplit(L: float = 1000.0, mu: float = 1.0) -> Problem:
+    """FedLin's appendix J: two clients in the plane on which FedSplit with an odd number of inner steps diverges."""
+    if not 0 < mu <= L:
+        raise InputError(f"the example needs 0 < mu ≤ L, got mu = {mu}, L = {L}")
+    return problems.quadratic(np.array([np.diag([L, mu]), np.diag([mu, mu])]), np.array([[1.0, 1.0], [-1.0, 2.0]]))
+
+
+def npz(path: str, kind: str = "auto", l2: float = 0.0) -> Problem:
+    """Your own data: an .npz file with A and b (least squares) or A and y (logistic regression, labels −1 and +1).
+
+    Either A is (clients, samples, dim) and b or y (clients, samples); or A is (samples, dim), b or y (samples,), and an
+    array `client` (samples,) says whose each sample is.
+    """
+    arrays = _read_npz(Path(path))
+    if "A" not in arrays or not ({"b", "y"} & set(arrays)):
+        raise InputError(f"{path} must hold A and b, or A and y; it holds {', '.join(arrays) or 'nothing'}")
+    if kind not in ("auto", "least_squares", "logistic"):
+        raise InputError(f"kind must be auto, least_squares or logistic, got {kind!r}")
+    if kind == "auto":
+        if "b" in arrays and "y" in arrays:
+            raise InputError(f'{path} holds both b and y: say kind = "least_squares" or "logistic"')
+        kind = "least_squares" if "b" in arrays else "logistic"
+    target = "b" if kind == "least_squares" else "y"
+    if target not in arrays:
+        raise InputError(f"{kind} needs A and {target}; {path} holds {', '.join(arrays)}")
+    A, values = _by_client(arrays["A"], arrays[target], arrays.get("client"), path)
+    return problems.least_squares(A, values) if target == "b" else problems.logistic(A, values, l2=l2)
+
+
+PROBLEMS: dict[str, Callable[..., Problem]] = {
+    "digits": digits,
+    "least_squares": least_squares,
+    "logistic_synthetic": logistic_synthetic,
+    "quadratic": quadratic,
+    "figure1": figure1,
+    "fedsplit": fedsplit,
+    "npz": npz,
+}
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return dict(archive)
+    except Exception as error:  # NumPy raises many kinds for files that are not what they seem
+        raise InputError(f"{path} cannot be read as an .npz file: {error}") from error
+
+
+def _by_client(A: np.ndarray, values: np.ndarray, client: np.ndarray | None, path: str) -> tuple[Any, Any]:
+    if client is None:
+        if A.ndim != 3:
+            raise InputError(
+                f"A in {path} has shape {A.shape}: give (clients, samples, dim), or add an array `client` with one entry "
+                "per row"
+            )
+        return A, values
+    if A.ndim != 2 or client.shape != A.shape[:1] or values.shape != A.shape[:1]:
+        raise InputError(
+            f"with `client`, A must be (samples, dim) and the others (samples,): got A {A.shape}, target {values.shape}, "
+            f"client {client.shape}"
+        )
+    groups = [np.flatnonzero(client == name) for name in np.unique(client)]
+    return [A[rows] for rows in groups], [values[rows] for rows in groups]
+
+
+def _at_least(least: int, **numbers: float) -> None:
+    for name, number in numbers.items():
+        if not (np.isfinite(number) and number >= least):
+            raise InputError(f"{name} must be a finite number ≥ {least}, got {number}")

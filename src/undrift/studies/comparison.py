@@ -1,0 +1,148 @@
+"""Several methods on one problem and one plan, each over its grid of step sizes, and which value suits each best."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..engine.sweep import sweep
+from ..method import Method
+from ..problems.base import Problem
+from ..report.relative import relative_gap
+from .build import MethodMaker
+
+TARGETS = (1e-3, 1e-6, 1e-9)
+ROUNDING = 1e-15  # below this share of the first gap nothing is compared
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of one method: every point of its grid with every seed."""
+
+    label: str
+    name: str
+    points: list[dict[str, Any]]
+    seeds: list[int]
+    history: dict[str, np.ndarray]  # column -> (points, seeds, rounds + 1)
+    x: np.ndarray  # (points, seeds, d)
+    diverged: np.ndarray  # (points, seeds): first bad round, or −1
+    seconds: float
+
+    @functools.cached_property
+    def best(self) -> int | None:
+        """The point with the lowest end; at rounding level the one that came down fastest. None: all diverged."""
+        curves = self.curve_of_all()
+        with np.errstate(all="ignore"):
+            ends = np.where(np.all(self.diverged < 0, axis=1), np.median(curves[..., -1], axis=1), np.inf)
+            ends = np.where(np.isfinite(ends), ends, np.inf)
+        if not np.any(np.isfinite(ends)):
+            return None
+        near = np.flatnonzero(ends <= max(10 * ROUNDING, float(ends.min())))
+        paths = [float(np.mean(np.log(np.maximum(np.median(_filled(curves[i]), axis=0), ROUNDING)))) for i in near]
+        return int(near[int(np.argmin(paths))])
+
+    @property
+    def chosen(self) -> int:
+        """The best point, or the first where all diverged."""
+        return 0 if self.best is None else self.best
+
+    @property
+    def measure(self) -> str:
+        return "gap" if "gap" in self.history else "loss"
+
+    def curve_of_all(self) -> np.ndarray:
+        """Relative gap (f − f*)/(f_0 − f*), or the loss where f* is not known: (points, seeds, rounds + 1)."""
+        values = self.history[self.measure]
+        return values if self.measure == "loss" else relative_gap(values)
+
+    def curve(self) -> np.ndarray:
+        """The same for the chosen point: (seeds, rounds + 1)."""
+        return self.curve_of_all()[self.chosen]
+
+    def column(self, name: str) -> np.ndarray:
+        return self.history[name][self.chosen]
+
+    def rounds_to(self, target: float) -> int | None:
+        """The first round from which on the (median) relative gap stays at or below the target."""
+        if self.measure != "gap" or self.best is None:
+            return None
+        curve = np.median(_filled(self.curve()), axis=0)
+        above = np.flatnonzero(curve > target)
+        first = 0 if not above.size else int(above[-1]) + 1
+        return first if first < curve.size else None
+
+
+def play(
+    makers: Sequence[MethodMaker],
+    problem: Problem,
+    arguments: dict[str, Any],
+    seeds: list[int],
+    labels: Sequence[str],
+    progress: Callable[[int, int, int], None] | None = None,
+    finished: Callable[[int], Outcome | None] = lambda number: None,
+    done: Callable[[int, Outcome], None] = lambda number, outcome: None,
+) -> list[Outcome]:
+    """All methods, one after the other; `finished` may know an outcome already, `done` is told each new one."""
+    outcomes = []
+    for number, (maker, label) in enumerate(zip(makers, labels, strict=True)):
+        outcome = finished(number)
+        if outcome is None:
+            if progress is not None:
+                progress(number, 0, arguments["rounds"])
+            report = None if progress is None else functools.partial(progress, number)
+            outcome = play_one(maker, label, problem, arguments, seeds, report)
+            done(number, outcome)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def play_one(
+    maker: MethodMaker,
+    label: str,
+    problem: Problem,
+    arguments: dict[str, Any],
+    seeds: list[int],
+    progress: Callable[[int, int], None] | None,
+) -> Outcome:
+    # Where nothing varies the first parameter is shown as the one that was chosen; a method may also have none at all.
+    shown = maker.grid or {key: [entry] for key, entry in list(maker.fixed.items())[:1]}
+    points = [dict(zip(shown, values, strict=True)) for values in itertools.product(*shown.values())]
+
+    def at(point: int) -> Method:
+        return maker.make(**points[point])
+
+    grid = {"point": list(range(len(points)))}
+    swept = sweep(at, problem, grid=grid, seeds=seeds, progress=progress, **arguments)
+    flat = {name: np.asarray(column).reshape(len(points), len(seeds), -1) for name, column in swept.history.items()}
+    return Outcome(
+        label,
+        maker.spec.name,
+        points,
+        seeds,
+        flat,
+        swept.x.reshape(len(points), len(seeds), -1),
+        swept.diverged.reshape(len(points), len(seeds)),
+        swept.seconds,
+    )
+
+
+def distinct_labels(makers: Sequence[MethodMaker]) -> list[str]:
+    """One label per method; a method that stands there twice is numbered."""
+    plain = [maker.label for maker in makers]
+    seen: dict[str, int] = {}
+    labels = []
+    for label in plain:
+        seen[label] = seen.get(label, 0) + 1
+        labels.append(label if plain.count(label) == 1 else f"{label} #{seen[label]}")
+    return labels
+
+
+def _filled(curves: np.ndarray) -> np.ndarray:
+    """NaN (rounds that were not recorded) take the value before them; infinities stay."""
+    index = np.where(np.isnan(curves), 0, np.arange(curves.shape[-1]))
+    return np.take_along_axis(curves, np.maximum.accumulate(index, axis=-1), axis=-1)

@@ -1,0 +1,157 @@
+"""`undrift compare`: the demo's claims on a small version of it, files, resumption."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_helpers import SMALL
+
+import undrift as ud
+from undrift.command.compare import demo
+from undrift.studies.build import MethodMaker, build_problem, run_arguments
+
+STUDY = """
+[problem]
+name = "quadratic"
+clients = 5
+dim = 8
+L = 4.0
+heterogeneity = 5.0
+[run]
+rounds = 120
+steps = { low = 2, high = 9, fixed = true }
+[[method]]
+name = "fedavg"
+eta = [0.02, 0.05]
+[[method]]
+name = "fednova"
+eta = [0.02, 0.05]
+[[method]]
+name = "scaffold"
+eta = [0.05, 0.1]
+[[method]]
+name = "fedlin"
+eta = [0.2, 0.4, 1000.0]
+[[method]]
+name = "fedlin"
+label = "fedlin, TOP-4 down"
+down = "top_k:4"
+eta = [0.2, 0.4]
+"""
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """One comparison for all tests of this file."""
+    from undrift.cli import main
+
+    folder = tmp_path_factory.mktemp("compare")
+    (folder / "study.toml").write_text(STUDY)
+    assert main(["compare", str(folder / "study.toml"), "--out", str(folder / "out"), "--quiet"]) == 0
+    return folder / "out"
+
+
+def test_the_point_is_visible(compared):
+    """Drifting methods stall at the wrong model, corrected ones reach x* to rounding, compression saves bytes."""
+    methods = {m["label"]: m for m in json.loads((compared / "summary.json").read_text())["methods"]}
+    for name in ("fedavg", "fednova"):
+        assert methods[name]["relative_gap"] > 1e-6
+    for name in ("scaffold", "fedlin", "fedlin, TOP-4 down"):
+        assert methods[name]["relative_gap"] < 1e-13
+        assert methods[name]["rounds_to"]["1e-09"] is not None
+    assert methods["fedlin, TOP-4 down"]["final"]["bytes_down"] < methods["fedlin"]["final"]["bytes_down"]
+    assert methods["fedlin"]["diverged"][2] is not None
+    assert methods["fedlin"]["best"]["eta"] < 1000
+
+
+def test_files_are_tidy_and_read_in_one_line(compared):
+    history = pd.read_csv(compared / "history.csv")
+    assert len(history) == 5 * 121
+    assert {"method", "label", "eta", "seed", "round", "gap", "bytes_up", "gradients"} <= set(history.columns)
+    assert history.groupby("label")["round"].max().eq(120).all()
+    grid = pd.read_csv(compared / "grid.csv")
+    assert len(grid) == 11
+    assert grid.groupby("label")["best"].sum().eq(1).all()
+    with np.load(compared / "models.npz") as models:
+        assert set(models) == set(history["label"])
+    for name in ("figure", "gap-per-round", "gap-per-byte", "gap-per-gradient"):
+        assert (compared / f"{name}.png").stat().st_size > 5_000
+        assert "</svg>" in (compared / f"{name}.svg").read_text()
+    assert not list(compared.glob("checkpoint*"))
+
+
+def test_a_row_equals_a_single_run(compared):
+    history = pd.read_csv(compared / "history.csv")
+    row = history[history["label"] == "fedlin"]
+    from undrift.studies.spec import read_study
+
+    study = read_study(compared / "study.toml")
+    problem = build_problem(study)
+    arguments = run_arguments(study, problem)
+    single = ud.run(ud.fedlin(eta=float(row["eta"].iloc[0])), problem, **arguments)
+    assert np.allclose(row["sq_distance"], single.history["sq_distance"], rtol=1e-6, atol=1e-20)
+    assert np.array_equal(row["bytes_up"], single.history["bytes_up"])
+
+
+def test_table_fits_80_columns(cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ["compare", "--method", "fedavg", "fedlin", *SMALL, "--out", "r", "--no-figures"]
+    said = cli(*words)
+    assert said.code == 0
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert "…" not in said.out
+    assert "around 1/(6L)" in said.err
+
+
+def test_interrupted_and_resumed(cli, monkeypatch):
+    from undrift.command.talk import Stop
+
+    words = ["compare", "--method", "gd", "fedsgd", *SMALL, "--no-figures"]
+    calls = []
+
+    def second(self):
+        calls.append(1)
+        if len(calls) == 3:  # after the first method: its beginning, its rounds, its end
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stop, "heard", second)
+        said = cli(*words, "--out", "r")
+    assert said.code == 130
+    assert "1 of 2 methods" in said.err
+    assert set(pd.read_csv("r/history.csv")["label"]) == {"gd"}
+    assert cli("compare", "--out", "r", "--resume", "--no-figures").code == 0
+    assert cli(*words, "--out", "whole").code == 0
+    for name in ("history.csv", "grid.csv"):
+        assert Path("r", name).read_bytes() == Path("whole", name).read_bytes()
+    assert cli(*words, "--out", "r").code == 2
+    assert "nothing to resume" in cli("compare", "--out", "r", "--resume").err
+
+
+def test_seeds_and_divergence_of_everything(cli):
+    words = ["compare", "--method", "fedavg", *SMALL, "--oracle", "noisy:1.0", "--seeds", "3", "--seed", "4", "--json"]
+    summary = cli(*words, "--eta", "0.01", "0.02", "--out", "r", "--no-figures").json
+    assert summary["seeds"]["run"] == [4, 5, 6]
+    assert pd.read_csv("r/history.csv")["seed"].unique().tolist() == [4, 5, 6]
+    lost = cli(*words, "--eta", "1e300", "--out", "lost", "--no-figures")
+    assert lost.code == 3
+    assert json.loads(lost.out)["methods"][0]["best"] is None
+
+
+def test_the_demo_study_is_sound():
+    """It names known problems, methods and compressors, with unequal sizes and speeds (running it is `make demo`)."""
+    study = demo()
+    problem = build_problem(study)
+    arguments = run_arguments(study, problem)
+    assert len(set(arguments["steps"])) > 5
+    assert len(set(problem.sizes.tolist())) > 5
+    makers = [MethodMaker.of(spec) for spec in study.methods]
+    for maker in makers:
+        maker.make(**{key: values[0] for key, values in maker.grid.items()})
+    names = {maker.spec.name for maker in makers}
+    assert {"fedsgd", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "fedlin", "gd"} == names
+    assert any(maker.down is not None for maker in makers)

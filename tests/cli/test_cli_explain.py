@@ -1,0 +1,70 @@
+"""`undrift explain` and `undrift list`."""
+
+from __future__ import annotations
+
+import pytest
+
+import undrift as ud
+from undrift import precision
+from undrift.algorithms import METHODS
+from undrift.engine.ledger import message_shapes
+from undrift.studies.catalogue import PROBLEMS, quadratic
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_explained_within_the_width(cli, method, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    said = cli("explain", method)
+    assert said.code == 0
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert "server" in said.out
+    assert "Memory between rounds" in said.out
+    assert ">>>" not in said.out
+
+
+@pytest.mark.parametrize("words", [(), ("--up", "top_k:5"), ("--up", "top_k:5", "--down", "random_k:3")])
+@pytest.mark.parametrize(
+    ("name", "factory"), [("fedlin", ud.fedlin), ("scaffold", ud.scaffold), ("fednova", ud.fednova)]
+)
+def test_sizes_are_the_ledgers(cli, words, name, factory):
+    shown = cli("explain", name, "--dim", "12", "--steps", "4", *words, "--json").json
+    up = ud.top_k(5) if "--up" in words else None
+    down = ud.random_k(3) if "--down" in words else None
+    if name == "fedlin":
+        method = factory(eta=0.1, up=up, down=down)
+    else:
+        method = ud.compressed(factory(eta=0.1), up=up, down=down) if words else factory(eta=0.1)
+    problem = quadratic(clients=3, dim=12)
+    with precision.scope(problem.dtype):
+        shapes = message_shapes(method.build(), problem, ud.oracles.full())
+    for row in shown["round"]:
+        assert row["down"]["bytes"] == shapes[row["name"]].down_bytes
+        assert row["up"]["bytes"] == shapes[row["name"]].up_bytes
+    history = ud.run(method, problem, rounds=2, steps=4).history
+    for key in ("bytes_up", "bytes_down", "gradients"):
+        assert shown["per_round"][key] == (history[key][2] - history[key][1]) / 3
+
+
+def test_single_precision_halves_the_messages(cli):
+    sizes = [
+        cli("explain", "fedavg", "--dtype", d, "--json").json["per_round"]["bytes_up"] for d in ("float32", "float64")
+    ]
+    assert sizes == [400, 800]
+
+
+def test_huge_dimensions_cost_nothing(cli):
+    assert cli("explain", "fedlin", "--dim", "1000000000", "--json").json["per_round"]["bytes_down"] == 24_000_000_000
+
+
+def test_list_names_everything(cli):
+    found = cli("list", "--json").json
+    assert set(found) == {"methods", "problems", "compressors", "oracles", "participation"}
+    assert {entry["name"] for entry in found["methods"]} == set(METHODS)
+    assert {entry["name"] for entry in found["problems"]} == set(PROBLEMS)
+    assert {entry["name"] for entry in found["compressors"]} == {"top_k", "random_k", "scaled_sign", "quantise"}
+    assert all(entry["summary"] for entries in found.values() for entry in entries)
+    eta = next(entry for entry in found["methods"] if entry["name"] == "fedlin")["parameters"][0]
+    assert eta == {"name": "eta", "required": True, "default": None}
+    said = cli("list", "problems")
+    assert "least_squares" in said.out
+    assert "top_k" not in said.out

@@ -1,0 +1,158 @@
+"""Networks as problems."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import undrift as ud
+
+
+@pytest.fixture(scope="module")
+def digits() -> Any:
+    return ud.data.load("digits")
+
+
+@pytest.fixture(scope="module")
+def parts(digits: Any) -> list[np.ndarray]:
+    return ud.data.exdir(digits.train.y, clients=10, classes=2, alpha=10.0, seed=0)
+
+
+MODEL = ud.models.softmax_regression(input=(8, 8, 1))
+
+
+def test_learns_digits_and_records_accuracy(digits: Any, parts: list[np.ndarray]) -> None:
+    problem = ud.problems.network(MODEL, digits.train, parts, test=digits.test)
+    result = ud.run(ud.sequential_fl(eta=0.2), problem, rounds=10, steps=20, record_every=5)
+    accuracy = result.history["accuracy"]
+    assert accuracy.shape == (11,)
+    assert np.isnan(accuracy[[1, 2, 3, 4, 6, 7, 8, 9]]).all()
+    assert accuracy[-1] > 0.8
+    assert result.history["loss"][-1] < result.history["loss"][0]
+
+
+def test_gradients_are_those_of_mean_cross_entropy(digits: Any, parts: list[np.ndarray]) -> None:
+    problem = ud.problems.network(MODEL, digits.train, parts, train_sample=None)
+    x = np.random.default_rng(0).normal(size=problem.dim).astype(np.float32)
+    weight, bias = x[:640].reshape(10, 64), x[640:]
+    total = np.zeros(problem.dim)
+    value = 0.0
+    for part in parts:
+        inputs, labels = digits.train.x[part].reshape(len(part), 64), digits.train.y[part]
+        logits = inputs @ weight.T + bias
+        shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+        p = shifted / shifted.sum(axis=1, keepdims=True)
+        value += -np.log(p[np.arange(len(part)), labels]).mean() / len(parts)
+        p[np.arange(len(part)), labels] -= 1
+        total += np.concatenate([(p.T @ inputs).ravel(), p.sum(axis=0)]) / len(part) / len(parts)
+    np.testing.assert_allclose(problem.gradient(x), total, atol=2e-6)
+    assert problem.value(x) == pytest.approx(value, rel=1e-5)
+
+
+def test_any_pair_of_init_and_apply_fits(digits: Any, parts: list[np.ndarray]) -> None:
+    def init(key: jax.Array) -> dict[str, jax.Array]:
+        return {"w": 0.01 * jax.random.normal(key, (64, 10)), "b": jnp.zeros(10)}
+
+    def apply(params: dict[str, jax.Array], images: jax.Array) -> jax.Array:
+        return images.reshape(images.shape[0], 64) @ params["w"] + params["b"][None]
+
+    problem = ud.problems.network((init, apply), digits.train, parts, test=digits.test)
+    result = ud.run(ud.fedavg(eta=0.5), problem, rounds=5, steps=10)
+    assert problem.dim == 650
+    assert result.history["accuracy"][-1] > 0.5
+
+
+def test_message_passing_agrees(digits: Any, parts: list[np.ndarray]) -> None:
+    problem = ud.problems.network(MODEL, digits.train, parts, test=digits.test, cut=1)
+    for method in (ud.fedavg(eta=0.2), ud.ssl(eta=0.2, mode="peer"), ud.sflv1(eta=0.2), ud.sflv2(eta=0.2)):
+        arguments = {"rounds": 2, "steps": 2, "participation": ud.plan.uniform(3), "failures": 0.2}
+        a, b = ud.run(method, problem, **arguments), ud.loopback(method, problem, **arguments)
+        np.testing.assert_allclose(a.x, b.x, atol=1e-6)
+
+
+def test_peer_and_central_hand_over_differ_in_bytes_only(digits: Any, parts: list[np.ndarray]) -> None:
+    model = ud.models.mlp((6,), input=(8, 8, 1))
+    problem = ud.problems.network(model, digits.train, parts, cut=2)
+    peer, central = (ud.run(ud.ssl(eta=0.2, mode=mode), problem, rounds=2, steps=3) for mode in ("peer", "central"))
+    np.testing.assert_array_equal(peer.x, central.x)
+    half = 4 * (64 * 6 + 6)
+    turns, batches = 2 * 10, 2 * 10 * 3
+    activations = 4 * 20 * 6
+    assert peer.history["bytes_peer"][-1] == turns * half
+    assert peer.history["bytes_up"][-1] == batches * (activations + 4 * 20)
+    assert peer.history["bytes_down"][-1] == batches * activations
+    assert central.history["bytes_peer"][-1] == 0
+    assert central.history["bytes_up"][-1] == peer.history["bytes_up"][-1] + turns * half
+    assert central.history["bytes_down"][-1] == peer.history["bytes_down"][-1] + turns * half
+    for name, size in {"activations": activations, "activation_gradients": activations, "labels": 80}.items():
+        assert peer.history[f"bytes_{name}"][-1] == batches * size
+    assert peer.history["gradients"][-1] == batches
+
+
+def test_sflv2_averages_the_client_halves_and_chains_the_server_half(digits: Any, parts: list[np.ndarray]) -> None:
+    everything_at_the_server = ud.problems.network(MODEL, digits.train, parts, cut=0)
+    everything_at_the_client = ud.problems.network(MODEL, digits.train, parts, cut=len(MODEL.layers))
+    for problem, twin in ((everything_at_the_server, ud.sequential_fl), (everything_at_the_client, ud.fedavg)):
+        a, b = (ud.run(method, problem, rounds=2, steps=2, seed=1).x for method in (ud.sflv2(eta=0.2), twin(eta=0.2)))
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def bad_cases(d: Any, parts: list[np.ndarray]) -> dict[str, Any]:
+    holes = d.train.x.copy()
+    holes[3, 0, 0, 0] = np.nan
+    few = ud.models.softmax_regression(classes=7, input=(8, 8, 1))
+    return {
+        "the model has 7 outputs": lambda: ud.problems.network(few, d.train, parts),
+        "sample 3 holds NaN": lambda: ud.problems.network(MODEL, (holes, d.train.y), parts),
+        "label -1": lambda: ud.problems.network(MODEL, (d.train.x, d.train.y.astype(int) - 1), parts),
+        "client 10 has no samples": lambda: ud.problems.network(MODEL, d.train, [*parts, np.array([], int)]),
+        "parts name sample 99999": lambda: ud.problems.network(MODEL, d.train, [np.array([99999])]),
+        "a cut lies between 0 and": lambda: ud.problems.network(MODEL, d.train, parts, cut=17),
+        "one label per sample": lambda: ud.problems.network(MODEL, (d.train.x, d.train.y[:5]), parts),
+        "this problem is not cut": lambda: ud.run(
+            ud.ssl(eta=0.1), ud.problems.network(MODEL, d.train, parts), rounds=1
+        ),
+        "mini-batches of the problem's batch": lambda: ud.run(
+            ud.ssl(eta=0.1), ud.problems.network(MODEL, d.train, parts, cut=1), rounds=1, oracle=ud.oracles.full()
+        ),
+    }
+
+
+@pytest.mark.parametrize("message", list(bad_cases(ud.data.load("digits"), [np.array([0])])))
+def test_bad_input(message: str, digits: Any, parts: list[np.ndarray]) -> None:
+    with pytest.raises(ud.InputError, match=message):
+        bad_cases(digits, parts)[message]()
+
+
+TWO_DEVICES = """
+import sys, numpy as np, undrift as ud
+if sys.argv[1] == "2":
+    ud.use_devices(2)
+d = ud.data.load("digits")
+parts = ud.data.exdir(d.train.y, clients=7, classes=2, alpha=10.0, seed=0)
+model = ud.models.lenet5(input=(16, 16, 1))
+images = np.kron(d.train.x[..., 0], np.ones((2, 2), np.float32))[..., None]
+p = ud.problems.network(model, (images, d.train.y), parts, batch=5, train_sample=64)
+r = ud.run(ud.fedavg(eta=0.1), p, rounds=2, steps=[1, 2, 3, 1, 2, 3, 1], participation=ud.plan.uniform(3))
+print(r.x.tobytes().hex()[:4000], r.history["loss"].tolist())
+"""
+
+
+def test_two_devices_give_the_bits_of_one() -> None:
+    one, two = (
+        subprocess.run([sys.executable, "-c", TWO_DEVICES, n], capture_output=True, text=True, check=True).stdout
+        for n in ("1", "2")
+    )
+    assert one == two
+
+
+def test_devices_cannot_be_changed_after_the_first_computation() -> None:
+    jnp.zeros(1).block_until_ready()
+    with pytest.raises(ud.InputError, match="before JAX computes anything"):
+        ud.use_devices(jax.device_count() + 1)

@@ -8,9 +8,6 @@ True
 """
 
 import importlib
-import importlib.util
-import sys
-import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,36 +17,27 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = ("data", "models")  # bring heavier libraries, so they are opened when first entered
+ROOMS = ("data", "models", "oracles", "plan", "problems")
+
+__all__ = [
+    "METHODS", "Algorithm", "CheckpointError", "Cohort", "DivergenceError", "Exchange", "History", "InputError",
+    "Interrupted", "Memory", "Method", "OneByOne", "Repeat", "Result", "Sweep", "UndriftError", "compressed", "fedavg",
+    "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback", "method", "oracles",
+    "plan", "problems",
+    "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl", "sflv1",
+    "sflv2", "sgd", "ssl", "sweep", "top_k", "use_devices",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """JAX takes a second to import: it waits until it is needed, so that `undrift --help` answers at once."""
-    if name in _ROOMS or _is_room(name):
+    if name in ROOMS:
         return importlib.import_module(f".{name}", __name__)
-    if not name.startswith("_"):
-        api = importlib.import_module("._api", __name__)
-        if name in api.__all__:
-            globals().update({public: getattr(api, public) for public in api.__all__})
-            return globals()[name]
+    if name in __all__:
+        globals()[name] = found = getattr(importlib.import_module("._api", __name__), name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _is_room(name: str) -> bool:
-    """Whether this is a file of the package, which must not wait for the public names (they may be waiting for it)."""
-    return name != "method" and importlib.util.find_spec(f"{__name__}.{name}") is not None
-
-
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS, *importlib.import_module("._api", __name__).__all__})
-
-
-class _Package(types.ModuleType):
-    """Keeps `undrift.method` the decorator, where the import system would put the file of the same name."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name == "method" and isinstance(value, types.ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+    return sorted({*globals(), *ROOMS, *__all__})

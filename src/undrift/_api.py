@@ -26,8 +26,8 @@ from .engine.simulate import run
 from .engine.sweep import Sweep, sweep
 from .errors import CheckpointError, DivergenceError, InputError, Interrupted, UndriftError
 from .links import compressed
-from .method import Method, method
 from .protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Repeat
+from .recipe import Method, method
 from .vectorise import use_devices
 
 __all__ = [

@@ -18,11 +18,11 @@ import jax.numpy as jnp
 from .compression import Compressor, feedback, no_error
 from .errors import InputError, unknown
 from .local import Local
-from .method import Method, as_method
 from .oracles import Full
 from .problems.base import ClientLoss
 from .protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Program, Repeat, exchanges
 from .randomness import tag
+from .recipe import Method, as_method
 from .wire import dense
 
 

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 
 from ..errors import InputError, unknown
 from ..local import descend
-from ..method import Method, method, positive
 from ..oracles import minibatch
 from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..recipe import Method, method, positive
 from .tracking import Order, check_batch, check_order, component_at, empty_table
 
 

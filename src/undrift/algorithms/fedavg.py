@@ -9,8 +9,8 @@ import optax
 
 from ..errors import InputError
 from ..local import as_solver, descend
-from ..method import method, not_negative, positive
 from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..recipe import method, not_negative, positive
 
 
 class Server(NamedTuple):

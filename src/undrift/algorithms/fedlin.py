@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 from ..compression import Compressor, feedback, no_error
 from ..local import descend
-from ..method import method, positive
 from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..recipe import method, positive
 from ..wire import dense
 
 

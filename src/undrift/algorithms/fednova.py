@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from ..local import as_solver, descend
-from ..method import method, positive
 from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..recipe import method, positive
 
 
 @method

@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 
-from ..method import method, positive
 from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..recipe import method, positive
 
 
 @method

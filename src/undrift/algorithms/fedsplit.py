@@ -8,8 +8,8 @@ import jax
 
 from ..errors import InputError, unknown
 from ..local import descend
-from ..method import method, positive
 from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..recipe import method, positive
 
 STARTS = ("prox-point", "model")
 

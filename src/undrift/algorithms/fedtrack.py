@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..method import method, positive
 from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..recipe import method, positive
 from .tracking import Order, check_batch, check_order, component_at, empty_table
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..method import method
 from ..protocol import Algorithm, OneByOne
+from ..recipe import method
 from .fedavg import averaging
 
 

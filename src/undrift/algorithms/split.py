@@ -21,9 +21,9 @@ import optax
 
 from ..errors import unknown
 from ..local import as_solver
-from ..method import method, positive
 from ..protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Program, Repeat
 from ..protocol import Tree as Message
+from ..recipe import method, positive
 
 MODES = ("peer", "central")
 

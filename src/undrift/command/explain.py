@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from ..errors import InputError
-from ..method import Method
+from ..recipe import Method
 from ..report.diagram import cost_lines, diagram, memory_lines, prose_lines
 from ..report.protocol import Protocol, cut_network, protocol_of, stand_in
 from ..studies.build import MethodMaker, parameters_of

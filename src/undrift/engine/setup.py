@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, unknown
-from ..method import Method, as_method
 from ..oracles import Oracle
 from ..plan import Everyone, Participation, Plan, RandomSteps, uniform
 from ..problems.base import Problem
 from ..protocol import Algorithm
+from ..recipe import Method, as_method
 
 ON_DIVERGENCE = ("stop", "continue")
 

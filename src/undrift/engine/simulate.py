@@ -22,11 +22,11 @@ import numpy as np
 
 from .. import precision
 from ..errors import DivergenceError, Interrupted
-from ..method import Recipe
 from ..oracles import Oracle
 from ..plan import Draw, Everyone
 from ..problems.base import Evaluation, Problem, Reference
 from ..protocol import Memory
+from ..recipe import Recipe
 from ..vectorise import on_all_devices, replicated
 from .checkpoint import Checkpoint
 from .history import Result

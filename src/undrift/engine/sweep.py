@@ -14,9 +14,9 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError, unknown
-from ..method import Factory, Method
 from ..oracles import Oracle
 from ..problems.base import Problem
+from ..recipe import Factory, Method
 from .history import History
 from .recorder import Recorder
 from .setup import Setup, prepare

@@ -20,9 +20,9 @@ from ..engine.ledger import message_shapes
 from ..engine.setup import prepare
 from ..errors import InputError, unknown
 from ..links import compressed
-from ..method import Factory, Method, method
 from ..oracles import Oracle
 from ..problems.base import Problem
+from ..recipe import Factory, Method, method
 from .catalogue import PROBLEMS
 from .spec import METHOD_WORDS, MethodSpec, RunSpec, Study
 from .words import check_kind, construct, located

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..engine.sweep import sweep
-from ..method import Method
 from ..problems.base import Problem
+from ..recipe import Method
 from ..report.relative import relative_gap
 from .build import MethodMaker
 

@@ -1,0 +1,20 @@
+"""Strict surroundings for all tests: no silent broadcasting, no global 64-bit switch, property tests that repeat."""
+
+from __future__ import annotations
+
+import hypothesis
+import jax
+import pytest
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40, database=None)
+hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def _no_global_switch():
+    """The library gives 64-bit results without JAX's global switch, and leaves the switch alone."""
+    assert not jax.config.jax_enable_x64
+    yield
+    assert not jax.config.jax_enable_x64

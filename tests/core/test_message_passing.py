@@ -1,0 +1,69 @@
+"""Simulation equals message passing: iterates, histories, and bytes that really travelled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from core_cases import CASES, UNEQUAL, WEIGHTS, logistic_data, problem_of
+
+import undrift as ud
+
+CHANGING = {"steps": ud.plan.random_steps(1, 4), "participation": ud.plan.uniform(3), "failures": 0.3}
+ROUNDS = 5
+
+
+def agree(method, problem, **arguments):
+    arguments = {"rounds": ROUNDS, "seed": 3, "keep_iterates": True, **arguments}
+    simulated, passed = ud.run(method, problem, **arguments), ud.loopback(method, problem, **arguments)
+    np.testing.assert_allclose(passed.iterates, simulated.iterates, rtol=1e-11, atol=1e-12)
+    np.testing.assert_array_equal(passed.x, passed.iterates[-1])
+    assert set(passed.history) == set(simulated.history)
+    for name, column in simulated.history.items():
+        exact = name.startswith("bytes") or name.endswith("gradients")
+        np.testing.assert_allclose(
+            passed.history[name], column, rtol=0 if exact else 1e-8, atol=0 if exact else 1e-10, err_msg=name
+        )
+    assert passed.rounds == simulated.rounds == arguments["rounds"]
+    assert passed.setting == simulated.setting
+
+
+@pytest.mark.parametrize("name", ["fedlin", "fedlin compressed", "fedtrack", "gd", "sgd", "iag"])
+def test_everyone_in_every_round_where_that_is_another_program(name):
+    agree(CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS)), steps=UNEQUAL)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.federated])
+def test_every_method_with_partial_participation_and_failures(name):
+    agree(CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS)), **CHANGING)
+
+
+@pytest.mark.parametrize(
+    ("name", "oracle"), [("fedlin", ud.oracles.noisy(0.3)), ("scaffold", ud.oracles.minibatch(3))], ids=str
+)
+def test_stochastic_gradients_and_replacement(name, oracle):
+    replacement = ud.plan.uniform(4, replace=True)
+    agree(CASES[name].make(0.05), problem_of(logistic_data(1)), steps=2, oracle=oracle, participation=replacement)
+
+
+def test_random_compressors_draw_the_same_numbers():
+    method = ud.fedlin(eta=0.05, up=ud.quantise(3), down=ud.random_k(2))
+    agree(method, problem_of(logistic_data(2)), **CHANGING)
+
+
+def test_compressed_downlink():
+    method = ud.compressed(ud.scaffold(eta=0.05), up=ud.scaled_sign(), down=ud.random_k(3))
+    agree(method, problem_of(logistic_data(2)), **CHANGING)
+
+
+def test_records_every_second_round():
+    agree(ud.fedavg(eta=0.05), problem_of(logistic_data(2)), steps=2, record_every=2)
+
+
+def test_divergence_is_reported_alike():
+    quadratic = ud.problems.quadratic(np.full((2, 1, 1), 1e200), np.ones((2, 1)))
+    told = []
+    for interpreter in (ud.run, ud.loopback):
+        with pytest.raises(ud.DivergenceError) as caught:
+            interpreter(ud.fedsgd(eta=1.0), quadratic, rounds=10)
+        told.append((caught.value.round, caught.value.client, str(caught.value), caught.value.result.rounds))
+    assert told[0] == told[1]

@@ -1,0 +1,196 @@
+"""A run that was stopped, killed or interrupted continues and ends with the same bits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from core_cases import CASES, WEIGHTS, logistic_data, problem_of
+
+import undrift as ud
+from undrift.engine import simulate
+
+ARGUMENTS = {
+    "rounds": 80,
+    "steps": ud.plan.random_steps(1, 4),
+    "participation": ud.plan.uniform(3),
+    "failures": 0.2,
+    "seed": 7,
+    "keep_iterates": True,
+}
+
+
+def equal_bits(a: ud.Result, b: ud.Result) -> None:
+    np.testing.assert_array_equal(a.x, b.x)
+    np.testing.assert_array_equal(a.iterates, b.iterates)
+    assert list(a.history) == list(b.history)
+    for name, column in a.history.items():
+        np.testing.assert_array_equal(column, b.history[name], err_msg=name)
+        assert column.dtype == b.history[name].dtype
+
+
+def stop_after(chunks: int):
+    calls = []
+
+    def progress(round: int, rounds: int) -> None:
+        calls.append(round)
+        if len(calls) == chunks:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_stopped_and_resumed_equals_uninterrupted(name, tmp_path, monkeypatch):
+    method, problem = CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS))
+    whole = ud.run(method, problem, **ARGUMENTS)
+    monkeypatch.setattr(simulate, "CHUNK_SECONDS", 0.0)  # after the first chunk, one round at a time
+    for chunks in (1, 3):
+        with pytest.raises(ud.Interrupted, match="of 80 rounds") as caught:
+            ud.run(method, problem, **ARGUMENTS, checkpoint=tmp_path, resume=True, progress=stop_after(chunks))
+        done = caught.value.result.rounds
+        assert 0 < done < 80
+        np.testing.assert_array_equal(caught.value.result.iterates, whole.iterates[: done + 1])
+    equal_bits(ud.run(method, problem, **ARGUMENTS, checkpoint=tmp_path, resume=True), whole)
+
+
+def test_ctrl_c_inside_a_chunk_waits_for_its_end(tmp_path, monkeypatch):
+    method, problem = ud.fedlin(eta=0.05), problem_of(logistic_data(0))
+    whole = ud.run(method, problem, **ARGUMENTS)
+    monkeypatch.setattr(simulate, "CHUNK_SECONDS", 0.0)
+    real, before = simulate.compiled_advance, signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupted(kind, *arguments):
+        outcome = real(kind, *arguments)
+        if outcome[0].round > 34:
+            signal.raise_signal(signal.SIGINT)  # the memory was given away, the records do not know yet
+        return outcome
+
+    monkeypatch.setattr(simulate, "compiled_advance", interrupted)
+    try:
+        with pytest.raises(ud.Interrupted) as caught:
+            ud.run(method, problem, **ARGUMENTS, checkpoint=tmp_path)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    done = caught.value.result.rounds
+    assert 0 < done < 80
+    np.testing.assert_array_equal(caught.value.result.x, whole.iterates[done])
+    monkeypatch.setattr(simulate, "compiled_advance", real)
+    equal_bits(ud.run(method, problem, **ARGUMENTS, checkpoint=tmp_path, resume=True), whole)
+
+
+SCRIPT = """
+import sys, time
+import numpy as np, optax
+import undrift as ud
+from undrift.engine import simulate
+
+simulate.CHUNK_SECONDS = 0.0
+rng = np.random.default_rng(0)
+p = ud.problems.quadratic(np.stack([np.diag(rng.uniform(1, 2, 4)) for _ in range(3)]), rng.normal(size=(3, 4)))
+
+def slowly(round, rounds):
+    print(round, flush=True)
+    time.sleep({pause})
+
+m = ud.compressed(ud.fedavg(eta=0.05, solver=optax.adam, server=optax.sgd(0.5, momentum=0.9)), up=ud.top_k(2))
+try:
+    r = ud.run(m, p, rounds=150, steps=3, participation=ud.plan.uniform(2), oracle=ud.oracles.noisy(0.1), seed=5,
+               keep_iterates=True, progress=slowly, checkpoint=sys.argv[1], checkpoint_seconds=0.0, resume=True)
+except ud.Interrupted as stopped:
+    print("interrupted", stopped.result.rounds, flush=True)
+    raise SystemExit(130)
+np.savez(sys.argv[2], x=r.x, iterates=r.iterates, loss=r.history["loss"], up=r.history["bytes_up"])
+"""
+
+
+def start(pause, *arguments) -> subprocess.Popen[str]:
+    script = textwrap.dedent(SCRIPT).replace("{pause}", str(pause))
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> None:
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+
+
+def wait_for_round(process: subprocess.Popen[str], least: int) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if int(line) >= least:
+            return
+    raise AssertionError(process.communicate()[1])
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
+def test_killed_and_resumed_in_another_process_equals_uninterrupted(blow, tmp_path):
+    first = start(0.02, tmp_path / "broken", tmp_path / "broken.npz")
+    wait_for_round(first, 40)
+    time.sleep(0.05)
+    os.kill(first.pid, blow)
+    _, errors = first.communicate(timeout=60)
+    assert first.returncode == (-signal.SIGKILL if blow == signal.SIGKILL else 130), errors
+    assert not (tmp_path / "broken.npz").exists()
+    finish(start(0, tmp_path / "broken", tmp_path / "broken.npz"))
+    finish(start(0, tmp_path / "whole", tmp_path / "whole.npz"))
+    with np.load(tmp_path / "broken.npz") as broken, np.load(tmp_path / "whole.npz") as whole:
+        for name in whole:
+            np.testing.assert_array_equal(broken[name], whole[name], err_msg=name)
+
+
+def test_more_rounds_continue_a_finished_run(tmp_path):
+    problem, method = problem_of(logistic_data(1)), ud.fedlin(eta=0.05)
+    ud.run(method, problem, rounds=10, steps=2, checkpoint=tmp_path)
+    longer = ud.run(method, problem, rounds=25, steps=2, checkpoint=tmp_path, resume=True)
+    np.testing.assert_array_equal(longer.x, ud.run(method, problem, rounds=25, steps=2).x)
+    assert longer.history["loss"].shape == (26,)
+
+
+def small_run(folder, **changes):
+    arguments = {"problem": problem_of(logistic_data(1)), "method": ud.fedlin(eta=0.05), "rounds": 5, "steps": 2}
+    arguments |= changes
+    return ud.run(arguments.pop("method"), arguments.pop("problem"), **arguments, checkpoint=folder, resume=True)
+
+
+def test_a_corrupt_checkpoint_is_refused(tmp_path):
+    small_run(tmp_path)
+    file = tmp_path / "checkpoint.npz"
+    content = file.read_bytes()
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 1
+    for damaged in (bytes(flipped), content[:-100], content[:10], b""):
+        file.write_bytes(damaged)
+        with pytest.raises(ud.CheckpointError, match=r"corrupt.*delete it to start this run again"):
+            small_run(tmp_path)
+    file.write_bytes(content)
+    small_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 1},
+        {"steps": 3},
+        {"method": ud.fedlin(eta=0.050000001)},
+        {"method": ud.fedlin(eta=0.05, up=ud.top_k(2))},
+        {"problem": problem_of(logistic_data(2))},
+        {"x0": np.ones(6)},
+        {"oracle": ud.oracles.noisy(0.1)},
+        {"failures": 0.1},
+        {"keep_iterates": True},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_the_checkpoint_of_another_run_is_refused(change, tmp_path):
+    small_run(tmp_path)
+    with pytest.raises(ud.CheckpointError, match="belongs to another run"):
+        small_run(tmp_path, **change)

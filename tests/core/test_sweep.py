@@ -1,0 +1,69 @@
+"""A sweep's row is the single run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from core_cases import CASES, WEIGHTS, logistic_data, problem_of
+
+import undrift as ud
+from undrift.engine import simulate
+
+SETTING = {"rounds": 12, "steps": ud.plan.random_steps(1, 4), "participation": ud.plan.uniform(3), "failures": 0.2}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_row_is_the_single_run(name):
+    problem, make = problem_of(logistic_data(0, WEIGHTS)), CASES[name].make
+    grid, seeds = [0.01, 0.05], [0, 4]
+    swept = ud.sweep(make, problem, grid={"eta": grid}, seeds=seeds, **SETTING)
+    assert swept.x.shape == (2, 2, problem.dim)
+    for i, eta in enumerate(grid):
+        for j, seed in enumerate(seeds):
+            single = ud.run(make(eta), problem, seed=seed, **SETTING)
+            np.testing.assert_allclose(swept.x[i, j], single.x, rtol=1e-12, atol=1e-13)
+            assert set(swept.history) == set(single.history)
+            for column, values in single.history.items():
+                np.testing.assert_allclose(swept.history[column][i, j], values, rtol=1e-9, atol=1e-11, err_msg=column)
+
+
+def test_a_grid_of_numbers_is_one_compilation():
+    problem = problem_of(logistic_data(0))
+    before = simulate.compilations["fedprox"]
+    swept = ud.sweep(ud.fedprox, problem, grid={"eta": [0.01, 0.02, 0.05], "beta": [0.0, 1.0]}, seeds=3, rounds=5)
+    assert swept.history["loss"].shape == (3, 2, 3, 6)
+    assert simulate.compilations["fedprox"] == before + 1
+
+
+def test_settings_may_be_swept_too():
+    problem = problem_of(logistic_data(0))
+    swept = ud.sweep(ud.scaffold, problem, grid={"option": [1, 2], "eta": [0.02, 0.05]}, rounds=5, steps=3)
+    for i, option in enumerate((1, 2)):
+        single = ud.run(ud.scaffold(eta=0.05, option=option), problem, rounds=5, steps=3)
+        np.testing.assert_allclose(swept.x[i, 1, 0], single.x, rtol=1e-12)
+
+
+def test_divergent_rows_are_marked_and_lose():
+    problem = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
+    swept = ud.sweep(ud.fedavg, problem, grid={"eta": [0.1, 1e200]}, rounds=20, steps=5)
+    assert swept.diverged[0, 0] == -1
+    assert swept.diverged[1, 0] > 0
+    assert swept.best("gap") == {"eta": 0.1}
+    with pytest.raises(ud.InputError, match="every run of the grid diverged"):
+        ud.sweep(ud.fedavg, problem, grid={"eta": [1e200]}, rounds=20, steps=5).best()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"grid": {}}, "at least one key"),
+        ({"grid": {"eta": []}}, "at least one value"),
+        ({"grid": {"etta": [0.1]}}, "did you mean 'eta'"),
+        ({"grid": {"eta": [0.1]}, "seeds": []}, "at least one seed"),
+        ({"grid": {"eta": [0.1]}, "seed": 1}, "does not take"),
+        ({"grid": {"eta": [-0.1]}}, "eta must be a finite number > 0"),
+    ],
+)
+def test_bad_grids(arguments, text):
+    with pytest.raises(ud.InputError, match=text):
+        ud.sweep(ud.fedavg, problem_of(logistic_data(0)), rounds=2, **arguments)

@@ -1,0 +1,49 @@
+"""The pages say what is true: their code runs, their links lead somewhere, their tables are complete."""
+
+import doctest
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from undrift import METHODS
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "architecture.md", "dependencies.md", "participation.md")
+PAGES = [ROOT / name if name[0].isupper() else ROOT / "docs" / name for name in NAMES]
+
+DRAWN_LATER = {"docs/demo.png"}  # by `make demo`; empty this set once the picture is kept
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_on_the_page_runs(page):
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    assert doctest.testfile(str(page), module_relative=False, optionflags=flags).failed == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_that_exist(page):
+    for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()):
+        assert target in DRAWN_LATER or (page.parent / target).exists(), f"{page.name} points to {target}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/participation.md"])
+def test_page_speaks_of_every_method(page):
+    text = (ROOT / page).read_text()
+    assert [name for name in METHODS if f"`{name}`" not in text] == []
+
+
+def test_dependencies_page_names_every_dependency():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    page = (ROOT / "docs" / "dependencies.md").read_text()
+    groups = [project["project"]["dependencies"], project["build-system"]["requires"]]
+    groups += project["project"]["optional-dependencies"].values()
+    names = {re.match(r"[A-Za-z0-9-]+", entry)[0] for group in groups for entry in group}
+    assert sorted(name for name in names if f"**{name}**" not in page) == []
+
+
+def test_architecture_page_names_every_room():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = [p.name for p in (ROOT / "src" / "undrift").iterdir() if not p.name.startswith(("_", "."))]
+    assert [name for name in rooms if name not in page and name != "py.typed"] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from .measure import Goal, Report, Row
@@ -57,11 +58,18 @@ def train(method: str, source: str) -> dict[str, float]:
 
 
 def peak_gb() -> float:
-    """Peak resident memory of this process so far (10⁹ bytes)."""
+    """Peak resident memory of this process so far (10⁹ bytes).
+
+    Linux hands getrusage's maximum on from parent to child, so a large parent would hide a small child: there the kernel's
+    own mark of this process is read instead.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        mark = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(mark.split()[1]) * 1024 / 1e9
     import resource
 
-    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return kilobytes * (1024 if sys.platform != "darwin" else 1) / 1e9
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def round_and_memory(name: str, problem: ud.problems.Problem) -> tuple[Any, Any]
     context = Context(problem, ud.oracles.full(), jax.random.key(0), jnp.asarray(1), every_round=False)
     memory = lay_out(algorithm, jnp.linspace(-1.0, 1.0, DIM), problem)
     if algorithm.start:
-        memory, _ = play(algorithm.start, memory, everyone(CLIENTS), context)
+        memory = jax.jit(lambda memory: play(algorithm.start, memory, everyone(CLIENTS), context)[0])(memory)
     one_round = jax.jit(lambda memory, members: play(algorithm.round, memory, members, context)[0])
     return one_round, memory
 

@@ -9,6 +9,7 @@ import pytest
 from core_cases import CASES, CLIENTS, DIM, SAMPLES, UNEQUAL
 
 import undrift as ud
+from undrift import precision
 from undrift.engine.recorder import Recorder
 from undrift.engine.setup import prepare
 from undrift.engine.simulate import padded_plan
@@ -84,8 +85,8 @@ def test_the_compiled_program_evaluates_no_more(name):
 def gradients_of(method, **arguments) -> tuple[np.ndarray, np.ndarray]:
     """The history's columns, without playing the run."""
     setup = prepare(method, make_problem(per_sample=True), rounds=ROUNDS, steps=UNEQUAL, **arguments)
-    recorder = Recorder(setup)
-    counts = recorder.costs(padded_plan(setup, 0, ROUNDS + 1, ROUNDS + 1), 0, ROUNDS + 1)
+    with precision.scope("float64"):
+        counts = Recorder(setup).costs(padded_plan(setup, 0, ROUNDS + 1, ROUNDS + 1), 0, ROUNDS + 1)
     return np.cumsum(counts["gradients"]), np.cumsum(counts["component_gradients"])
 
 

@@ -9,7 +9,7 @@ from core_cases import CASES, UNEQUAL, WEIGHTS, logistic_data, problem_of
 import undrift as ud
 
 CHANGING = {"steps": ud.plan.random_steps(1, 4), "participation": ud.plan.uniform(3), "failures": 0.3}
-ROUNDS = 5
+ROUNDS = 4
 
 
 def agree(method, problem, **arguments):
@@ -32,7 +32,7 @@ def test_everyone_in_every_round_where_that_is_another_program(name):
     agree(CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS)), steps=UNEQUAL)
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.federated])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.federated and name in ud.METHODS])
 def test_every_method_with_partial_participation_and_failures(name):
     agree(CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS)), **CHANGING)
 

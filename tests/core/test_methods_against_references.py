@@ -127,11 +127,16 @@ def test_fedlin_with_compression_and_partial_participation():
 
 
 @pytest.mark.parametrize(
-    "oracle", [ud.oracles.noisy(0.5), ud.oracles.minibatch(3), ud.oracles.minibatch(2, replace=True)]
+    ("name", "oracle"),
+    [
+        ("fedlin", ud.oracles.noisy(0.5)),
+        ("fedavg", ud.oracles.minibatch(3)),
+        ("scaffold option 1", ud.oracles.minibatch(2, replace=True)),
+    ],
+    ids=str,
 )
-def test_stochastic_gradients_share_their_draws_with_the_reference(oracle):
-    for name in ("fedavg", "fedlin"):
-        same_iterates(*METHODS[name], logistic_data(1), steps=UNEQUAL, seed=4, oracle=oracle)
+def test_stochastic_gradients_share_their_draws_with_the_reference(name, oracle):
+    same_iterates(*METHODS[name], logistic_data(1), steps=UNEQUAL, seed=4, oracle=oracle)
 
 
 def test_fedsplit_with_the_exact_prox():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,7 +52,7 @@ def test_an_epoch_of_reshuffled_batches_is_the_full_gradient(name, i, size):
 @pytest.mark.parametrize(("n", "size"), [(8, 2), (8, 3), (5, 4), (3, 7), (1, 2), (6, 6)])
 def test_reshuffled_batches_walk_through_the_data(n, size):
     oracle, key = ud.oracles.minibatch(size), jax.random.key(2)
-    walk = np.asarray(jax.jit(jax.vmap(lambda k: oracle.indices(n, key, k)))(jnp.arange(12))).ravel()
+    walk = np.asarray(_walk(oracle, n, key)).ravel()
     assert walk.min() >= 0
     assert walk.max() < n
     if size <= n:
@@ -60,6 +62,11 @@ def test_reshuffled_batches_walk_through_the_data(n, size):
         assert len(orders) > 1
     else:
         assert set(walk[:n]) == set(range(n))
+
+
+@partial(jax.jit, static_argnums=0)
+def _walk(oracle, n, key):
+    return jax.vmap(lambda step: oracle.indices(n, key, step))(jnp.arange(12))
 
 
 def mean_of_draws(oracle, loss, x, draws=20000):

@@ -22,9 +22,12 @@ def surrogate_minimiser(A, b, eta, steps, beta=0.0, scale=None):
     return np.linalg.solve(sum(p @ H for p, H in zip(P, A, strict=True)), sum(p @ c for p, c in zip(P, b, strict=True)))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_propositions_1_and_2_on_random_quadratics(seed):
-    data = quadratic_data(seed)
+def test_propositions_1_and_2_on_random_quadratics():
+    for seed in range(3):
+        check_surrogates(quadratic_data(seed))
+
+
+def check_surrogates(data):
     problem = ud.problems.quadratic(data.A, data.b)
     eta, tau_eff = 0.5 / problem.constants.L, np.mean(UNEQUAL)
     equal = [4] * CLIENTS
@@ -43,9 +46,12 @@ def test_propositions_1_and_2_on_random_quadratics(seed):
         assert np.linalg.norm(x - problem.optimum.x) > 1e-3, f"{name} must not find x* here"
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_fedlin_and_scaffold_end_at_the_true_minimiser(seed):
-    data = quadratic_data(seed)
+def test_fedlin_and_scaffold_end_at_the_true_minimiser():
+    for seed in range(3):
+        check_exactness(quadratic_data(seed))
+
+
+def check_exactness(data):
     problem = ud.problems.quadratic(data.A, data.b)
     L, scale = problem.constants.L, np.abs(problem.optimum.x).max()
     fedlin = ud.run(ud.fedlin(eta=1 / (2 * L)), problem, rounds=2500, steps=UNEQUAL)

@@ -131,20 +131,23 @@ def wait_for_round(process: subprocess.Popen[str], least: int) -> None:
     raise AssertionError(process.communicate()[1])
 
 
-@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
-def test_killed_and_resumed_in_another_process_equals_uninterrupted(blow, tmp_path):
-    first = start(0.02, tmp_path / "broken", tmp_path / "broken.npz")
-    wait_for_round(first, 40)
-    time.sleep(0.05)
-    os.kill(first.pid, blow)
-    _, errors = first.communicate(timeout=60)
-    assert first.returncode == (-signal.SIGKILL if blow == signal.SIGKILL else 130), errors
-    assert not (tmp_path / "broken.npz").exists()
-    finish(start(0, tmp_path / "broken", tmp_path / "broken.npz"))
-    finish(start(0, tmp_path / "whole", tmp_path / "whole.npz"))
-    with np.load(tmp_path / "broken.npz") as broken, np.load(tmp_path / "whole.npz") as whole:
-        for name in whole:
-            np.testing.assert_array_equal(broken[name], whole[name], err_msg=name)
+def test_killed_and_resumed_in_another_process_equals_uninterrupted(tmp_path):
+    whole_run = start(0, tmp_path / "whole", tmp_path / "whole.npz")
+    for name, blow, code in (("killed", signal.SIGKILL, -signal.SIGKILL), ("interrupted", signal.SIGINT, 130)):
+        first = start(0.02, tmp_path / name, tmp_path / f"{name}.npz")
+        wait_for_round(first, 40)
+        time.sleep(0.05)
+        os.kill(first.pid, blow)
+        _, errors = first.communicate(timeout=60)
+        assert first.returncode == code, errors
+        assert not (tmp_path / f"{name}.npz").exists()
+        finish(start(0, tmp_path / name, tmp_path / f"{name}.npz"))
+    finish(whole_run)
+    with np.load(tmp_path / "whole.npz") as whole:
+        for name in ("killed", "interrupted"):
+            with np.load(tmp_path / f"{name}.npz") as broken:
+                for part in whole:
+                    np.testing.assert_array_equal(broken[part], whole[part], err_msg=f"{name}: {part}")
 
 
 def test_more_rounds_continue_a_finished_run(tmp_path):

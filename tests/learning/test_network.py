@@ -70,7 +70,7 @@ def test_any_pair_of_init_and_apply_fits(digits: Any, parts: list[np.ndarray]) -
 
 def test_message_passing_agrees(digits: Any, parts: list[np.ndarray]) -> None:
     problem = ud.problems.network(MODEL, digits.train, parts, test=digits.test, cut=1)
-    for method in (ud.fedavg(eta=0.2), ud.ssl(eta=0.2, mode="peer"), ud.sflv1(eta=0.2), ud.sflv2(eta=0.2)):
+    for method in (ud.ssl(eta=0.2, mode="peer"), ud.sflv1(eta=0.2), ud.sflv2(eta=0.2)):
         arguments = {"rounds": 2, "steps": 2, "participation": ud.plan.uniform(3), "failures": 0.2}
         a, b = ud.run(method, problem, **arguments), ud.loopback(method, problem, **arguments)
         np.testing.assert_allclose(a.x, b.x, atol=1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import optax
 import pytest
@@ -30,26 +32,31 @@ def play(method: ud.Method, problem: ud.problems.Problem, **arguments: object) -
     return ud.run(method, problem, rounds=2, seed=3, **{"steps": UNEQUAL, **arguments})
 
 
-@pytest.fixture(scope="module")
-def uncut() -> dict[tuple[str, str], np.ndarray]:
-    """Models of FedAvg and sequential FL on the uncut LeNet-5."""
-    found = {}
-    for dtype in ("float32", "float64"):
-        problem = lenet_problem(dtype, None)
-        found["fedavg", dtype] = play(ud.fedavg(eta=0.1, solver=decayed_sgd), problem).x
-        found["sequential_fl", dtype] = play(ud.sequential_fl(eta=0.1, solver=decayed_sgd), problem).x
-    return found
+@functools.cache
+def uncut(factory: str, dtype: str) -> np.ndarray:
+    """The model that FedAvg or sequential FL ends with on the uncut LeNet-5."""
+    method = {"fedavg": ud.fedavg, "sequential_fl": ud.sequential_fl}[factory]
+    return play(method(eta=0.1, solver=decayed_sgd), lenet_problem(dtype, None)).x
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-5), ("float64", 1e-10)])
 @pytest.mark.parametrize("cut", CUTS)
-def test_sflv1_is_fedavg_and_ssl_is_sequential_fl_at_every_cut(
-    cut: int, dtype: str, tolerance: float, uncut: dict[tuple[str, str], np.ndarray]
-) -> None:
-    problem = lenet_problem(dtype, cut)
-    parallel = play(ud.sflv1(eta=0.1, solver=decayed_sgd), problem).x
-    in_turn = play(ud.ssl(eta=0.1, solver=decayed_sgd), problem).x
-    assert parallel.dtype == dtype
-    np.testing.assert_allclose(parallel, uncut["fedavg", dtype], rtol=0, atol=tolerance)
-    np.testing.assert_allclose(in_turn, uncut["sequential_fl", dtype], rtol=0, atol=tolerance)
-    assert np.abs(parallel - in_turn).max() > 1e-4  # the two are not the same method
+def test_ssl_is_sequential_fl_at_every_cut(cut: int) -> None:
+    in_turn = play(ud.ssl(eta=0.1, solver=decayed_sgd), lenet_problem("float64", cut)).x
+    assert in_turn.dtype == np.float64
+    np.testing.assert_allclose(in_turn, uncut("sequential_fl", "float64"), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_sflv1_is_fedavg_at_every_cut(cut: int) -> None:
+    parallel = play(ud.sflv1(eta=0.1, solver=decayed_sgd), lenet_problem("float64", cut)).x
+    np.testing.assert_allclose(parallel, uncut("fedavg", "float64"), rtol=0, atol=1e-10)
+    assert np.abs(parallel - uncut("sequential_fl", "float64")).max() > 1e-4  # it is not the other method
+
+
+@pytest.mark.parametrize("cut", [1, ud.models.lenet5().paper_cut, len(ud.models.lenet5().layers) - 1])
+def test_the_same_in_single_precision(cut: int) -> None:
+    problem = lenet_problem("float32", cut)
+    for method, twin in ((ud.ssl, "sequential_fl"), (ud.sflv1, "fedavg")):
+        split = play(method(eta=0.1, solver=decayed_sgd), problem).x
+        assert split.dtype == np.float32
+        np.testing.assert_allclose(split, uncut(twin, "float32"), rtol=0, atol=1e-5)

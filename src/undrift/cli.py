@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from .command import codes
 from .command.parser import build_parser
 
-COMMANDS = {"run": "run", "compare": "compare", "explain": "explain", "list": "listing"}
+COMMANDS = {name: name for name in ("run", "compare", "explain", "partition", "data")} | {"list": "listing"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,10 +44,19 @@ def _guarded(arguments: argparse.Namespace) -> int:
     except CheckpointError as error:
         return _complain(str(error), codes.BAD_CHECKPOINT)
     except UndriftError as error:
-        return _complain(str(error), codes.BAD_INPUT)
+        return _complain(str(error), _code_of(error))
     except BrokenPipeError:  # the reader of a pipe went away, as in `undrift list | head`
         sys.stderr.close()
         return codes.OK
+
+
+def _code_of(error: Exception) -> int:
+    """Bad input, unless the room of data was opened and says that something is absent."""
+    if "undrift.data" not in sys.modules:
+        return codes.BAD_INPUT
+    from .data import DownloadError, MissingDataError
+
+    return codes.MISSING_DATA if isinstance(error, MissingDataError | DownloadError) else codes.BAD_INPUT
 
 
 def _complain(text: str, code: int) -> int:

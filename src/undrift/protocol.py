@@ -46,6 +46,11 @@ class Cohort(NamedTuple):
     population: int  # m
     key: jax.Array  # the server's randomness in this exchange
 
+    @property
+    def heard(self) -> jax.Array:
+        """Whether anyone with a positive weight answered; if not, interpreters leave the server's memory as it is."""
+        return jnp.sum(self._present(self.weights)) > 0
+
     def mean(self, ups: Tree) -> Tree:
         """Σ w_i u_i / Σ w_i over the members that answered."""
         share = self._present(self.weights)

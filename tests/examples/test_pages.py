@@ -13,8 +13,6 @@ ROOT = Path(__file__).parents[2]
 NAMES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "architecture.md", "dependencies.md", "participation.md")
 PAGES = [ROOT / name if name[0].isupper() else ROOT / "docs" / name for name in NAMES]
 
-DRAWN_LATER = {"docs/demo.png"}  # by `make demo`; empty this set once the picture is kept
-
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_on_the_page_runs(page):
@@ -25,7 +23,7 @@ def test_code_on_the_page_runs(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_to_files_that_exist(page):
     for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", page.read_text()):
-        assert target in DRAWN_LATER or (page.parent / target).exists(), f"{page.name} points to {target}"
+        assert (page.parent / target).exists(), f"{page.name} points to {target}"
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/participation.md"])

@@ -5,6 +5,7 @@ FAILED = 1
 BAD_INPUT = 2
 DIVERGED = 3
 BAD_CHECKPOINT = 4
+MISSING_DATA = 5
 INTERRUPTED = 130
 
 EXIT_CODES = {
@@ -13,5 +14,6 @@ EXIT_CODES = {
     BAD_INPUT: "bad input, nothing was run or overwritten",
     DIVERGED: "the loss stopped being finite",
     BAD_CHECKPOINT: "a checkpoint is corrupt or of another run",
+    MISSING_DATA: "data are not here, or could not be downloaded",
     INTERRUPTED: "interrupted, the run can be resumed",
 }

@@ -21,12 +21,14 @@ from ..studies.spec import MethodSpec, Study, study_from
 from ..studies.words import located
 from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
+from .devices import prepare_devices
 from .directory import RunDirectory
 from .run import says_what, title_of
 from .setting import method_spec, study_from_arguments, with_absolute_paths, with_flags
 from .talk import Stop, Talk
 
 USUAL = ("fedavg", "fedprox", "fednova", "fedsplit", "fedsgd", "gd", "scaffold", "fedlin")
+USUAL_ON_NETWORKS = ("fedavg", "fednova", "scaffold", "sequential_fl")
 GRID_KEYS = ("eta", "s")  # the numbers around whose rule a grid is laid where none is given
 
 
@@ -92,6 +94,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         study = dataclasses.replace(study, methods=_methods(study, arguments))
         stem = f"compare-{study.problem.get('name', '')}"
         directory = RunDirectory.claim(arguments.out, stem, arguments.overwrite, arguments.resume)
+    prepare_devices(arguments.devices or 1, {})
     problem = build_problem(study)
     setting = run_arguments(study, problem)
     makers, notes = [], []
@@ -112,7 +115,8 @@ def _methods(study: Study, arguments: argparse.Namespace) -> tuple[MethodSpec, .
     if arguments.method:
         specs: Sequence[MethodSpec] = [method_spec(word) for word in arguments.method]
     else:
-        specs = study.methods or [MethodSpec(name) for name in USUAL]
+        usual = USUAL_ON_NETWORKS if study.problem.get("name") == "network" else USUAL
+        specs = study.methods or [MethodSpec(name) for name in usual]
     eta = None if arguments.eta is None else [float(value) for value in arguments.eta]
     return tuple(with_flags(spec, arguments, None if spec.name == "fedsplit" else eta) for spec in specs)
 

@@ -26,7 +26,7 @@ OURS = (
         "figure.png",
         "figure.svg",
     ),
-    *("gap-per-*.png", "gap-per-*.svg", "checkpoint-*.npz", "checkpoint-*.tmp"),
+    *("gap-per-*.png", "gap-per-*.svg", "loss-per-*.png", "loss-per-*.svg", "checkpoint-*.npz", "checkpoint-*.tmp"),
 )
 
 

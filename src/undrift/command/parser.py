@@ -11,6 +11,7 @@ from .codes import EXIT_CODES
 EXIT_TEXT = "exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
 NOTATION = """names with arguments are written name:value,key=value, here as in study files:
   --problem least_squares:alpha=50,data_seed=3      --method fedprox:beta=0.1
+  --problem network:data=digits,model=mlp,clients=20,partition=exdir:classes=2,alpha=10
   --up top_k:75      --down top_k:50,memory=false   --oracle minibatch:20   --participation uniform:10
 steps: 20 | 5,10,20 (one per client) | 2..100 (anew every round) | 2..100:fixed (once per client)"""
 
@@ -48,8 +49,9 @@ def build_parser() -> Parser:
         "  undrift compare                              the main methods on embedded data: table, figures, CSV\n"
         "  undrift run --method fedlin --problem least_squares --rounds 50 --steps 20\n"
         "  undrift explain fedlin --up top_k:50         a round as a message diagram, with sizes\n"
-        "  undrift list                                 methods, problems, compressors, oracles, participation\n\n"
-        + EXIT_TEXT,
+        "  undrift list                                 methods, problems, compressors, oracles, participation\n"
+        "  undrift partition --data digits --clients 20 --how exdir:classes=2,alpha=10 --out runs/parts\n"
+        "  undrift data                                 data sets, and where they are\n\n" + EXIT_TEXT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="show the versions of undrift and its libraries")
@@ -58,6 +60,8 @@ def build_parser() -> Parser:
     _add_compare(commands)
     _add_explain(commands)
     _add_list(commands)
+    _add_partition(commands)
+    _add_data(commands)
     return parser
 
 
@@ -84,7 +88,7 @@ def _add_run(commands: Any) -> None:
     )
     run.add_argument("study", nargs="?", metavar="STUDY.toml", help="a study file; its first method is run")
     run.add_argument("--method", metavar="METHOD", help="a name, or path/to/file.py:factory for your own")
-    run.add_argument("--eta", type=float, help="step size (chosen from the problem's constants if missing)")
+    run.add_argument("--eta", type=float, help="step size (chosen by a rule that is said if missing)")
     _add_setting(run)
     _add_output(run)
     run.add_argument(
@@ -116,7 +120,7 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
     setting.add_argument("--problem", metavar="PROBLEM", help="a name with arguments, see `undrift list`")
     setting.add_argument("--rounds", type=int, metavar="T")
     setting.add_argument("--steps", metavar="τ", help="local steps, see below")
-    setting.add_argument("--participation", metavar="WORD", help="full or uniform:N")
+    setting.add_argument("--participation", metavar="WORD", help="full, uniform:N or permuted:N")
     setting.add_argument("--failures", type=float, metavar="P", help="probability that a client does not answer")
     setting.add_argument("--oracle", metavar="WORD", help="full, minibatch:B or noisy:VARIANCE")
     setting.add_argument("--up", metavar="WORD", help="compressor of what clients send")
@@ -125,6 +129,12 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
     setting.add_argument("--record-every", type=int, metavar="N", help="evaluate f every N rounds")
     setting.add_argument(
         "--on-divergence", choices=["stop", "continue"], help="stop (exit code 3), or play on to study it"
+    )
+    setting.add_argument(
+        "--devices",
+        type=int,
+        metavar="N",
+        help="devices of the CPU that share the clients (`run` of networks with convolutions: all cores; else 1)",
     )
 
 
@@ -170,6 +180,62 @@ def _add_list(commands: Any) -> None:
     )
     listing.add_argument("what", nargs="?", help="one of methods, problems, compressors, oracles, participation")
     listing.add_argument("--json", action="store_true", help="as JSON on standard output")
+
+
+def _add_partition(commands: Any) -> None:
+    partition = _command(
+        commands,
+        "partition",
+        "share a data set out among clients, draw the picture, and print how much they differ",
+        "Label entropy, total variation, and ζ: how far clients' gradients lie apart at the initial model.",
+        "  undrift partition --clients 10 --how iid\n"
+        "  undrift partition --data digits --clients 20 --how exdir:classes=2,alpha=10 --seed 0 --out runs/parts\n"
+        "  undrift partition --data mnist-writers --how by_group --model lenet5\n"
+        "  undrift partition --how from_map:runs/parts/parts.json\n\n"
+        "how: iid | dirichlet:alpha=A | pathological:classes=C | exdir:classes=C,alpha=A | by_group | from_map:PATH\n"
+        "     each also with min_size=N, the least number of samples of a client (1)",
+    )
+    partition.add_argument("--data", default="digits", metavar="NAME", help="a data set, see `undrift data` (digits)")
+    partition.add_argument("--clients", type=int, metavar="M", help="20 if missing; by_group and from_map know it")
+    partition.add_argument("--how", default="exdir:classes=2,alpha=10", metavar="WORD", help="the partition, see below")
+    partition.add_argument("--seed", type=int, default=0, help="of the partition and of the initial model (0)")
+    partition.add_argument(
+        "--model",
+        default="softmax_regression",
+        metavar="MODEL",
+        help="for ζ: softmax_regression (default), mlp, lenet5, femnist_cnn, vgg11",
+    )
+    output = partition.add_argument_group("output")
+    output.add_argument("--out", metavar="DIR", help="write parts.json, describe.json, .csv, partition.png, .svg there")
+    output.add_argument("--overwrite", action="store_true", help="replace the partition in DIR")
+    output.add_argument("--json", action="store_true", help="the figures as JSON on standard output")
+    output.add_argument("--no-figures", action="store_true", help="draw no picture")
+    output.add_argument("--quiet", action="store_true", help="no progress, no notes")
+    _add_sources(partition)
+
+
+def _add_data(commands: Any) -> None:
+    data = _command(
+        commands,
+        "data",
+        "list, fetch and verify data sets",
+        "Looked for in the data directory, then in the cache of downloads.",
+        "  undrift data\n"
+        "  undrift data fetch mnist fmnist              download into the cache, checksums verified\n"
+        "  undrift data verify mnist --data-dir ~/data  is this copy well formed, and the published one?",
+    )
+    data.add_argument("action", nargs="?", choices=["list", "fetch", "verify"], default="list", metavar="ACTION",
+                      help="list (default), fetch or verify")  # fmt: skip
+    data.add_argument("names", nargs="*", metavar="NAME", help="data sets, as `undrift data` names them")
+    data.add_argument("--json", action="store_true", help="as JSON on standard output")
+    _add_sources(data)
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    sources = parser.add_argument_group("sources of data")
+    sources.add_argument("--data-dir", metavar="DIR", help="your data files (else $UNDRIFT_DATA)")
+    sources.add_argument("--cache-dir", metavar="DIR", help="downloads (else $UNDRIFT_CACHE, else the user's cache)")
+    sources.add_argument("--mirror", metavar="URL", help="download from URL/name/file (else $UNDRIFT_MIRROR)")
 
 
 def _stderr() -> Any:

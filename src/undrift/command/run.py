@@ -18,6 +18,7 @@ from ..studies.spec import MethodSpec, Study
 from ..studies.toml import value
 from ..studies.words import located
 from . import codes
+from .devices import prepare_devices
 from .directory import RunDirectory
 from .setting import method_spec, study_from_arguments, with_absolute_paths, with_flags
 from .talk import Stop, Talk
@@ -72,6 +73,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         study = one_method(study_from_arguments(arguments), arguments)
         stem = f"{study.methods[0].name.rpartition('.py:')[2]}-{study.problem.get('name', '')}"
         directory = RunDirectory.claim(arguments.out, stem, arguments.overwrite, arguments.resume)
+    prepare_devices(arguments.devices, study.problem)
     problem = build_problem(study)
     setting = run_arguments(study, problem)
     with located(study.method_place(0)):
@@ -186,7 +188,9 @@ def _draw(plan: Plan, result: Result) -> None:
 
 def title_of(study: Study) -> str:
     """A line above the figures."""
-    inside = ", ".join(f"{key} = {value(entry)}" for key, entry in study.problem.items() if key not in ("name", "path"))
+    inside = ", ".join(
+        f"{key} = {value(entry)}" for key, entry in study.problem.items() if key not in ("name", "path", "data_dir")
+    )
     return f"{study.problem['name']}{f' ({inside})' if inside else ''}"
 
 

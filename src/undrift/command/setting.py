@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..studies.paths import absolute_paths
 from ..studies.spec import MethodSpec, RunSpec, Study, read_study
 from ..studies.words import located, scalar, split_word
 
 RUN_FLAGS = ("rounds", "steps", "participation", "failures", "oracle", "seed", "seeds", "record_every", "on_divergence")
+
+# A value that is a word with arguments itself, and the keys that are its own.
+INNER = {"partition": ("classes", "alpha", "min_size", "path")}
 
 
 def study_from_arguments(arguments: argparse.Namespace, base: Study | None = None) -> Study:
@@ -28,14 +32,12 @@ def study_from_arguments(arguments: argparse.Namespace, base: Study | None = Non
 
 def problem_words(word: str) -> dict[str, Any]:
     """The table [problem] that a flag stands for."""
-    name, positional, named = split_word(word)
+    name, positional, named = split_word(word, INNER)
     if name == "npz" and len(positional) == 1:
         named["path"], positional = str(positional[0]), []
     if positional:
         raise InputError(f"--problem: write arguments as key=value, got {positional[0]!r} in {word!r}")
-    if name == "npz" and "path" in named:
-        named["path"] = str(Path(str(named["path"])).expanduser().resolve())  # a flag means: from where the user stands
-    return {"name": name, **named}
+    return absolute_paths({"name": name, **named}, Path())  # a flag means: from where the user stands
 
 
 def method_spec(word: str) -> MethodSpec:
@@ -58,11 +60,8 @@ def with_flags(spec: MethodSpec, arguments: argparse.Namespace, eta: Any) -> Met
 
 def with_absolute_paths(study: Study) -> Study:
     """The same study, to be written into another directory."""
-    problem = dict(study.problem)
-    if problem.get("name") == "npz" and isinstance(problem.get("path"), str):
-        problem["path"] = str((study.folder / Path(problem["path"]).expanduser()).resolve())
     methods = tuple(dataclasses.replace(spec, name=_absolute(spec.name, study.folder)) for spec in study.methods)
-    return dataclasses.replace(study, problem=problem, methods=methods)
+    return dataclasses.replace(study, problem=absolute_paths(study.problem, study.folder), methods=methods)
 
 
 def _absolute(name: str, folder: Path) -> str:

@@ -133,8 +133,10 @@ def _exchange(step: Exchange, memory: Memory, members: Members, context: Context
     if members.answered is not None:
         after = _choose(members.answered, after, before)
         new_slots = _choose(members.answered, new_slots, slots)
-        new_server = _choose(jnp.any(members.answered), new_server, memory.server)
         finite = finite | ~members.answered
+    if members.answered is not None or members.ids is not None:
+        new_server = _choose(cohort.heard, new_server, memory.server)
+        new_slots = _choose(cohort.heard, new_slots, slots)
     if members.ids is not None:
         after = _put(memory.clients, members.ids, after)
         new_slots = _put(memory.slots, members.ids, new_slots)
@@ -175,10 +177,8 @@ def _merge(earlier: Info, later: Info) -> Info:
 
 def _drift(ends: jax.Array, cohort: Cohort) -> jax.Array:
     away = jnp.linalg.norm(ends - cohort.mean(ends)[None], axis=1)
-    if cohort.answered is None:
-        return jnp.mean(away)
-    answers = jnp.sum(cohort.answered)
-    return jnp.where(answers > 0, jnp.sum(jnp.where(cohort.answered, away, 0)) / jnp.maximum(answers, 1), 0)
+    answered = jnp.ones(away.shape, bool) if cohort.answered is None else cohort.answered
+    return jnp.where(cohort.heard, jnp.sum(jnp.where(answered, away, 0)) / jnp.maximum(jnp.sum(answered), 1), 0)
 
 
 def _finite(tree: Any) -> jax.Array:

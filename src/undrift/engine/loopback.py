@@ -174,6 +174,8 @@ class ServerNode:
         if step.on_wire:  # a client drawn twice is spoken to once but counted twice, as in the simulation
             self.travelled[step.down_link] += sum(len(payloads[int(i)][1]) for i in ids)
             self.travelled[step.up_link] += sum(len(replies[int(i)]) for i in ids)
+        if not self.weights[ids].sum() > 0:
+            return
         self._observe(step, ids, payloads, ups, shapes)
         slots = _stack([self.slots[i] for i in ids])
         self.memory, slots = self.compiled.receive(call)(

@@ -25,6 +25,7 @@ from .base import ClientLoss, Evaluation, Problem, Reference, normalised_weights
 
 EVALUATION_BATCH = 250
 TRAIN_SAMPLE = 2000
+LOOP_ABOVE_PADDED_BYTES = 2**28  # what full gradients of all clients at once may take
 
 
 class Net(NamedTuple):
@@ -148,11 +149,19 @@ class Network(Problem):
     def view_with(self, shared: Any, row: Any) -> ClientLoss:
         return NetworkLoss(self.architecture, shared, row)
 
+    @property
+    def convolutional(self) -> bool:
+        """Whether the network has (or, as far as one can see, may have) convolutions."""
+        net = self.architecture.net
+        return not isinstance(net, Model) or any(isinstance(layer, Conv) for layer in net.layers)
+
     def prefers_loop(self, exact: bool) -> bool:
         # Convolutions with weights of their own for every client do not merge into larger operations on a CPU.
-        net = self.architecture.net
-        dense = isinstance(net, Model) and not any(isinstance(layer, Conv) for layer in net.layers)
-        return not dense and jax.default_backend() == "cpu"
+        if self.convolutional and jax.default_backend() == "cpu":
+            return True
+        samples = self.shared["x"]
+        padded = self.stack["size"].shape[0] * self.architecture.capacity * int(np.prod(samples.shape[1:]))
+        return exact and padded * samples.dtype.itemsize > LOOP_ABOVE_PADDED_BYTES
 
     def evaluate(self, x: jax.Array, reference: Reference | None) -> Evaluation:
         """Loss on a fixed sample of the training data; loss and accuracy on the test data."""

@@ -25,6 +25,7 @@ class Curve(NamedTuple):
     name: str
     values: np.ndarray  # (seeds, rounds + 1): relative gap or loss
     costs: dict[str, np.ndarray]  # axis -> (seeds, rounds + 1)
+    accuracy: np.ndarray | None = None  # (seeds, rounds + 1), where there are test data
 
 
 class Axis(NamedTuple):
@@ -34,18 +35,18 @@ class Axis(NamedTuple):
 
 
 AXES = (
-    Axis("rounds", "communication rounds", "gap-per-round"),
-    Axis("bytes", "megabytes sent, up and down", "gap-per-byte"),
-    Axis("gradients", "gradient evaluations", "gap-per-gradient"),
+    Axis("rounds", "communication rounds", "per-round"),
+    Axis("bytes", "megabytes sent, up and down", "per-byte"),
+    Axis("gradients", "gradient evaluations", "per-gradient"),
 )
 
 
 def write_figures(curves: Sequence[Curve], folder: Path, title: str, measure: str, singles: bool = True) -> list[Path]:
-    """figure.png and .svg with all axes side by side, and one pair of files for each axis."""
+    """figure.png and .svg with all axes side by side, and one pair of files for each axis; accuracy above the loss."""
     written = _save(_panels(curves, AXES, title, measure), folder / "figure")
     if singles:
         for axis in AXES:
-            written += _save(_panels(curves, (axis,), title, measure), folder / axis.file)
+            written += _save(_panels(curves, (axis,), title, measure), folder / f"{measure}-{axis.file}")
     return written
 
 
@@ -61,33 +62,36 @@ def _save(draw: Callable[[], Figure], stem: Path) -> list[Path]:
 def _panels(curves: Sequence[Curve], axes: Sequence[Axis], title: str, measure: str) -> Callable[[], Figure]:
     def draw() -> Figure:
         single = len(axes) == 1
-        figure = Figure(figsize=(5.4, 3.6) if single else (11.6, 3.9), layout="constrained")
+        rows = ["accuracy", measure] if all(curve.accuracy is not None for curve in curves) else [measure]
+        width, height = (5.4, 3.6) if single else (11.6, 3.9)
+        figure = Figure(figsize=(width, height * (0.4 + 0.6 * len(rows))), layout="constrained")
         FigureCanvasAgg(figure)
-        panels = np.ravel(figure.subplots(1, len(axes), sharey=True))
+        grid = figure.subplots(len(rows), len(axes), sharex="col", sharey="row", squeeze=False)
         if title:
             figure.suptitle(title, fontsize=9, color="#333333")
         styles = looks([curve.name for curve in curves])
-        for axis, panel in zip(axes, panels, strict=True):
-            marks = [_line(panel, curve, style, axis.key) for curve, style in zip(curves, styles, strict=True)]
-            _dress(panel, axis, measure, first=panel is panels[0])
-            if panel is panels[-1]:
-                place_labels(panel, [mark for mark in marks if mark is not None])
+        for row, panels in zip(rows, grid, strict=True):
+            for axis, panel in zip(axes, panels, strict=True):
+                marks = [_line(panel, curve, style, axis.key, row) for curve, style in zip(curves, styles, strict=True)]
+                _dress(panel, axis, row, first=panel is panels[0], last=row == rows[-1])
+                if panel is panels[-1]:
+                    place_labels(panel, [mark for mark in marks if mark is not None])
         return figure
 
     return draw
 
 
-def _line(panel: Axes, curve: Curve, look: Look, key: str) -> Mark | None:
+def _line(panel: Axes, curve: Curve, look: Look, key: str, measure: str) -> Mark | None:
     """The median over seeds, with the range between them, up to where rounding begins."""
     costs = np.median(curve.costs[key], axis=0)
-    values = curve.values
+    values = curve.accuracy if measure == "accuracy" and curve.accuracy is not None else curve.values
     recorded = np.all(np.isfinite(values), axis=0)
     if not np.any(recorded) or costs[-1] <= 0:
         return None  # nothing to show on this axis (a centralised method sends no bytes)
     middle = np.median(values[:, recorded], axis=0)
     low, high = np.min(values[:, recorded], axis=0), np.max(values[:, recorded], axis=0)
     costs = costs[recorded]
-    stop = _arrival(middle)
+    stop = middle.size if measure == "accuracy" else _arrival(middle)
     middle, costs = np.maximum(middle[:stop], FLOOR), costs[:stop]
     panel.plot(costs, middle, color=look.colour, linestyle=look.dash, linewidth=look.width, zorder=3)
     if len(values) > 1:
@@ -112,8 +116,8 @@ def _arrival(values: np.ndarray) -> int:
     return int(below[0]) + 1 if below.size else values.size
 
 
-def _dress(panel: Axes, axis: Axis, measure: str, first: bool) -> None:
-    panel.set_yscale("log")
+def _dress(panel: Axes, axis: Axis, measure: str, first: bool, last: bool = True) -> None:
+    panel.set_yscale("linear" if measure == "accuracy" else "log")
     if measure == "gap":
         panel.set_ylim(bottom=FLOOR / 3)
         panel.axhspan(FLOOR / 3, FLOOR, color="#EFEFEF", linewidth=0, zorder=0)
@@ -121,11 +125,16 @@ def _dress(panel: Axes, axis: Axis, measure: str, first: bool) -> None:
         panel.set_xscale("log")  # baselines need orders of magnitude fewer
     else:
         panel.set_xlim(left=0)
-    panel.set_xlabel(axis.label)
+    if last:
+        panel.set_xlabel(axis.label)
     panel.grid(visible=True, which="major", zorder=0)
     panel.set_axisbelow(True)
     if first:
-        words = {"gap": r"relative gap $(f(x_t)-f^\star)\,/\,(f(x_0)-f^\star)$", "loss": r"loss $f(x_t)$"}
+        words = {
+            "gap": r"relative gap $(f(x_t)-f^\star)\,/\,(f(x_0)-f^\star)$",
+            "loss": r"loss $f(x_t)$",
+            "accuracy": "test accuracy",
+        }
         panel.set_ylabel(words[measure])
 
 
@@ -134,6 +143,5 @@ def curve_from(label: str, name: str, values: np.ndarray, columns: Any) -> Curve
     rounds = np.broadcast_to(np.arange(values.shape[-1]), values.shape)
     links = [np.asarray(columns[f"bytes_{link}"]) for link in ("up", "down", "peer") if f"bytes_{link}" in columns]
     total = np.sum(links, axis=0)
-    return Curve(
-        label, name, values, {"rounds": rounds, "bytes": total / 1e6, "gradients": np.asarray(columns["gradients"])}
-    )
+    costs = {"rounds": rounds, "bytes": total / 1e6, "gradients": np.asarray(columns["gradients"])}
+    return Curve(label, name, values, costs, np.asarray(columns["accuracy"]) if "accuracy" in columns else None)

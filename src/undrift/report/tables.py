@@ -42,24 +42,28 @@ def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
     if gap:
         for target in TARGETS:
             table.add_column(f"{target:.0e}".replace("e-0", "e-"), justify="right", no_wrap=True)
-    for name in ("gap" if gap else "loss", "MB ↑", "MB ↓", "gradients"):
+    tested = not gap and all("accuracy" in outcome.history for outcome in outcomes)
+    for name in ("gap" if gap else "loss", *(["accuracy"] if tested else []), "MB ↑", "MB ↓", "gradients"):
         table.add_column(name, justify="right", no_wrap=True)
     for outcome in outcomes:
-        table.add_row(*_row(outcome, gap))
+        table.add_row(*_row(outcome, gap, tested))
     return table
 
 
-def _row(outcome: Outcome, gap: bool) -> list[Any]:
+def _row(outcome: Outcome, gap: bool, tested: bool) -> list[Any]:
     colour = COLOURS.get(outcome.name, "default")
     cells: list[Any] = [Text(outcome.label, style=f"bold {'default' if colour == '#000000' else colour}")]
     if outcome.best is None:
         first = int(np.min(outcome.diverged))
-        return [*cells, "diverged", *(["–"] * len(TARGETS) if gap else []), f"round {first}", "–", "–", "–"]
+        costs = ["–"] * (4 if tested else 3)
+        return [*cells, "diverged", *(["–"] * len(TARGETS) if gap else []), f"round {first}", *costs]
     cells.append(step_text(outcome.points[outcome.best]))
     if gap:
         cells += ["–" if (t := outcome.rounds_to(target)) is None else str(t) for target in TARGETS]
     end = float(np.median(outcome.curve()[:, -1]))
     cells.append(f"<{ROUNDING:.0e}" if gap and end < ROUNDING else f"{end:.1e}")
+    if tested:
+        cells.append(f"{float(np.median(outcome.column('accuracy')[:, -1])):.3f}")
     cells += [megabytes(np.median(outcome.column(name)[:, -1])) for name in ("bytes_up", "bytes_down")]
     return [*cells, f"{int(np.median(outcome.column('gradients')[:, -1])):,}"]
 
@@ -68,14 +72,20 @@ def run_table(label: str, problem: str, result: Result) -> Table:
     """Some rounds of a run, first and last among them."""
     history = result.history
     table = plain_table(f"{label} on {problem.strip('<>')}")
-    measured = [name for name in ("gap", "loss", "grad_norm", "drift") if name in history][:3]
+    measured = [name for name in ("gap", "loss", "accuracy", "grad_norm", "drift") if name in history][:3]
     for name in ("round", *measured, "MB up", "MB down", "gradients"):
         table.add_column(name, justify="right", no_wrap=True)
     for t in milestones(result.rounds):
-        values = [f"{history[name][t]:.3e}" if np.isfinite(history[name][t]) else "–" for name in measured]
+        values = [_measured(name, history[name][t]) for name in measured]
         costs = [megabytes(history[name][t]) for name in ("bytes_up", "bytes_down")]
         table.add_row(str(t), *values, *costs, f"{int(history['gradients'][t]):,}")
     return table
+
+
+def _measured(name: str, value: float) -> str:
+    if not np.isfinite(value):
+        return "–"
+    return f"{value:.3f}" if name == "accuracy" else f"{value:.3e}"
 
 
 def milestones(rounds: int) -> list[int]:

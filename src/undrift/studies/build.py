@@ -24,6 +24,8 @@ from ..oracles import Oracle
 from ..problems.base import Problem
 from ..recipe import Factory, Method, method
 from .catalogue import PROBLEMS
+from .paths import absolute_paths
+from .solver import OPTIONS, solver_from
 from .spec import METHOD_WORDS, MethodSpec, RunSpec, Study
 from .words import check_kind, construct, located
 
@@ -38,7 +40,11 @@ ORACLES: dict[str, Callable[..., Oracle]] = {
     "minibatch": oracles.minibatch,
     "noisy": oracles.noisy,
 }
-PARTICIPATION: dict[str, Callable[..., plan.Participation]] = {"full": plan.full, "uniform": plan.uniform}
+PARTICIPATION: dict[str, Callable[..., plan.Participation]] = {
+    "full": plan.full,
+    "uniform": plan.uniform,
+    "permuted": plan.permuted,
+}
 STEP_KEYS = ("low", "high", "fixed", "seed")
 LINKS = ("up", "down")
 
@@ -52,9 +58,7 @@ def build_problem(study: Study) -> Problem:
         seed = words.get("data_seed", 0)
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InputError(f"data_seed must be a whole number ≥ 0, got {seed!r}")
-        if words["name"] == "npz" and isinstance(words.get("path"), str):
-            words["path"] = str(study.folder / Path(words["path"]).expanduser())
-        return construct(words, PROBLEMS, "problem")
+        return construct(absolute_paths(words, study.folder), PROBLEMS, "problem")
 
 
 def run_arguments(study: Study, problem: Problem) -> dict[str, Any]:
@@ -68,7 +72,10 @@ def run_arguments(study: Study, problem: Problem) -> dict[str, Any]:
         return {
             "rounds": run.rounds,
             "steps": build_steps(run.steps, problem.clients),
-            "participation": construct(run.participation, PARTICIPATION, "participation"),
+            # Everyone: in a fixed order at once, or one after the other in a fresh order, as the method wants it.
+            "participation": None
+            if run.participation == "full"
+            else construct(run.participation, PARTICIPATION, "participation"),
             "failures": run.failures,
             "oracle": None if run.oracle is None else construct(run.oracle, ORACLES, "oracle"),
             "record_every": run.record_every,
@@ -145,9 +152,13 @@ def method_factory(name: str, folder: Path = Path()) -> Callable[..., Method]:
 
 
 def parameters_of(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The parameters that can be written in a study file: numbers, whole numbers, truth values, strings, compressors."""
+    """The parameters that can be written in a study file: numbers, whole numbers, truth values, strings, compressors.
+
+    Where the method takes a local solver, its weight decay and clipping too.
+    """
     signature = inspect.signature(inspect.unwrap(factory), eval_str=True)
-    return {name: p for name, p in signature.parameters.items() if _plain(p.annotation) or name in LINKS}
+    own = {name: p for name, p in signature.parameters.items() if _plain(p.annotation) or name in LINKS}
+    return {**own, **OPTIONS} if "solver" in signature.parameters else own
 
 
 def _plain(annotation: Any) -> bool:
@@ -181,6 +192,11 @@ class MethodMaker:
         return set(LINKS) <= set(parameters_of(self.factory))
 
     @property
+    def solves(self) -> bool:
+        """Whether the method takes a local solver, whose weight decay and clipping can be said."""
+        return "solver" in inspect.signature(inspect.unwrap(self.factory)).parameters
+
+    @property
     def grid(self) -> dict[str, list[Any]]:
         """What varies: the parameters given as lists."""
         return {key: entry for key, entry in self.spec.parameters.items() if isinstance(entry, list)}
@@ -205,7 +221,11 @@ class MethodMaker:
     def make(self, **point: Any) -> Method:
         """The method at one point of the grid."""
         links = {"up": self.up, "down": self.down} if self.own_links else {}
-        made = self.factory(**{**self.fixed, **point}, **links)
+        values = {**self.fixed, **point}
+        options = {key: values.pop(key) for key in OPTIONS if key in values and self.solves}
+        if options:
+            values["solver"] = solver_from(**options)
+        made = self.factory(**values, **links)
         if self.own_links or (self.up is None and self.down is None):
             return made
         return compressed(made, up=self.up, down=self.down, exchange=self.spec.exchange)

@@ -14,6 +14,7 @@ import numpy as np
 from .. import problems
 from ..errors import InputError
 from ..problems.base import Problem
+from .networks import network
 
 
 def digits(
@@ -130,6 +131,7 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
     "figure1": figure1,
     "fedsplit": fedsplit,
     "npz": npz,
+    "network": network,
 }
 
 

@@ -10,7 +10,15 @@ import numpy as np
 from ..errors import InputError
 from ..plan import RandomSteps
 from ..problems.base import Constants, Problem
+from ..problems.network import Network
 from .build import MethodMaker
+
+
+# How far beyond (and below) the rule a grid looks, in factors: theorems are careful, so it looks upwards more.
+GRID = (0.5, 2.0, 8.0, 32.0)
+# Networks have no rule: usual values, and a grid on both sides.
+NETWORK_STEP, CONVOLUTIONAL_STEP = 0.1, 0.01
+NETWORK_GRID = (0.1, 0.3, 1.0, 3.0)
 
 
 class Choice(NamedTuple):
@@ -18,10 +26,7 @@ class Choice(NamedTuple):
 
     value: Any
     why: str
-
-
-# How far beyond (and below) the rule a grid looks, in factors: theorems are careful, so it looks upwards more.
-GRID = (0.5, 2.0, 8.0, 32.0)
+    factors: tuple[float, ...] = GRID
 
 
 def choose(maker: MethodMaker, problem: Problem, steps: Any) -> dict[str, Choice]:
@@ -32,6 +37,8 @@ def choose(maker: MethodMaker, problem: Problem, steps: Any) -> dict[str, Choice
     missing = [name for name in dict.fromkeys(missing) if name not in maker.spec.parameters]
     if not missing:
         return {}
+    if isinstance(problem, Network):
+        return {name: _network_choice(name, maker, problem) for name in missing}
     try:
         constants = problem.constants
     except InputError as error:
@@ -41,7 +48,17 @@ def choose(maker: MethodMaker, problem: Problem, steps: Any) -> dict[str, Choice
 
 def grid_around(choice: Choice) -> list[float]:
     """Values around a chosen one."""
-    return [float(f"{choice.value * factor:.3g}") for factor in GRID]
+    return [float(f"{choice.value * factor:.3g}") for factor in choice.factors]
+
+
+def _network_choice(name: str, maker: MethodMaker, problem: Network) -> Choice:
+    method = maker.spec.name
+    if name != "eta":
+        raise InputError(f"{method} needs {name}, and networks have no rule for it: give --method {method}:{name}=…")
+    why = "a usual value for networks {}, whose constants are not known; try others"
+    if problem.convolutional:
+        return Choice(CONVOLUTIONAL_STEP, why.format("with convolutions"), NETWORK_GRID)
+    return Choice(NETWORK_STEP, why.format("without convolutions"), NETWORK_GRID)
 
 
 def _choice(name: str, maker: MethodMaker, problem: Problem, constants: Constants, steps: Any) -> Choice:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,23 +23,32 @@ def located(where: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{where}: {error}") from error
+        raise type(error)(f"{where}: {error}") from error
 
 
-def split_word(word: str) -> tuple[str, list[Any], dict[str, Any]]:
+def split_word(word: str, inner: Mapping[str, Collection[str]] | None = None) -> tuple[str, list[Any], dict[str, Any]]:
     """The parts of "name:value,key=value".
+
+    `inner`: keys whose value is such a word itself, and the keys that then belong to it.
 
     >>> split_word("top_k:75,memory=false")
     ('top_k', [75], {'memory': False})
     >>> split_word("my/file.py:factory:eta=0.1")
     ('my/file.py:factory', [], {'eta': 0.1})
+    >>> split_word("network:partition=exdir:classes=2,alpha=10,batch=5", {"partition": ["classes", "alpha"]})
+    ('network', [], {'partition': 'exdir:classes=2,alpha=10', 'batch': 5})
     """
     stem, colon, rest = word.partition(".py:")
     name, _, arguments = rest.partition(":") if colon else word.partition(":")
     positional: list[Any] = []
     named: dict[str, Any] = {}
+    last = ""
     for part in filter(None, arguments.split(",")):
         key, equals, value = part.partition("=")
+        if last in (inner or {}) and (not equals or key.strip() in (inner or {})[last]):
+            named[last] = f"{named[last]},{part.strip()}"
+            continue
+        last = key.strip() if equals else ""
         if equals:
             named[key.strip()] = scalar(value.strip())
         else:
@@ -65,7 +74,7 @@ def scalar(text: str) -> Any:
 
 def construct(value: Any, choices: Mapping[str, Callable[..., Any]], kind: str) -> Any:
     """The object that a word or a table names."""
-    name, positional, named = _parts(value, choices, kind)
+    name, positional, named = parts_of(value, choices, kind)
     if name not in choices:
         raise unknown(kind, name, choices)
     function = choices[name]
@@ -78,7 +87,8 @@ def construct(value: Any, choices: Mapping[str, Callable[..., Any]], kind: str) 
     return checked_call(function, {**given, **named}, f"{kind} {name!r}")
 
 
-def _parts(value: Any, choices: Mapping[str, Any], kind: str) -> tuple[str, list[Any], dict[str, Any]]:
+def parts_of(value: Any, choices: Mapping[str, Any], kind: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """Name, positional and named arguments of a word or a table."""
     if isinstance(value, str):
         return split_word(value)
     if not isinstance(value, Mapping):

@@ -1,0 +1,69 @@
+"""Networks on data sets with a name, for the command line and study files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .. import models
+from ..errors import InputError, unknown
+from ..models import Model
+from ..problems.network import Network
+from ..problems.network import network as make
+
+if TYPE_CHECKING:
+    from ..data import Dataset
+
+DATA, MODEL = "digits", "softmax_regression"
+PARTITION = "exdir:classes=2,alpha=10"
+MODELS: dict[str, Callable[..., Model]] = {
+    "softmax_regression": models.softmax_regression,
+    "mlp": models.mlp,
+    "lenet5": models.lenet5,
+    "femnist_cnn": models.femnist_cnn,
+    "vgg11": models.vgg11,
+}
+CONVOLUTIONAL = ("lenet5", "femnist_cnn", "vgg11")
+
+
+def network(
+    data: str = DATA,
+    model: str = MODEL,
+    clients: int | None = None,
+    partition: str | Mapping[str, Any] = PARTITION,
+    batch: int = 20,
+    cut: int | None = None,
+    data_seed: int = 0,
+    data_dir: str | None = None,
+) -> Network:
+    """A network on image data (or on a table): mean cross-entropy, with loss and accuracy on the test split.
+
+    `model`: softmax_regression, mlp, lenet5, femnist_cnn or vgg11, for the shape and the classes of the data. `partition`: how
+    the training split is shared out among `clients` (20), drawn by `data_seed`. `batch`: size of the mini-batches. `cut`: how
+    many leading layers stay at the client in split learning.
+    """
+    from ..data import load  # takes a second: only those wait who need it
+    from .partition import draw_parts
+
+    build = model_builder(model)
+    dataset = load(data, data_dir=data_dir, progress=sys.stderr.isatty())
+    parts = draw_parts(partition, dataset, clients, data_seed)
+    return make(build(dataset), dataset.train, parts, test=dataset.test, batch=batch, cut=cut)
+
+
+def model_builder(name: str) -> Callable[[Dataset], Model]:
+    """The model of that name, for the shape and the classes of a data set."""
+    if name not in MODELS:
+        raise unknown("model", name, MODELS)
+
+    def build(dataset: Dataset) -> Model:
+        shape = tuple(dataset.train.x.shape[1:])
+        try:
+            return MODELS[name](classes=dataset.classes, input=shape)
+        except InputError as error:
+            raise InputError(
+                f"{name} does not fit {dataset.name}, whose samples have shape {shape}: {error}"
+            ) from error
+
+    return build

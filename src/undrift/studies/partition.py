@@ -1,0 +1,115 @@
+"""Partitions by name: "exdir:classes=2,alpha=10", "by_group", "from_map:path/to/parts.json"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import data
+from ..data import Dataset, Parts, PartitionError
+from ..errors import InputError
+from .words import construct, parts_of
+
+CLIENTS = 20  # where nobody says how many
+
+
+class Wanted(NamedTuple):
+    """What every partition is drawn from."""
+
+    dataset: Dataset
+    clients: int | None
+    seed: int
+
+    @property
+    def labels(self) -> Any:
+        return self.dataset.train.y
+
+    @property
+    def count(self) -> int:
+        return CLIENTS if self.clients is None else self.clients
+
+
+Draw = Callable[[Wanted], Parts]
+
+
+def iid(min_size: int = 1) -> Draw:
+    """Equal random shares."""
+    return lambda w: data.iid(w.labels, w.count, seed=w.seed, min_size=min_size)
+
+
+def dirichlet(alpha: float, min_size: int = 1) -> Draw:
+    """Of every class a share p_c ~ Dir(α)."""
+    return lambda w: data.dirichlet(
+        w.labels, w.count, alpha, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
+    )
+
+
+def pathological(classes: int, min_size: int = 1) -> Draw:
+    """Exactly so many classes a client, sizes nearly equal."""
+    return lambda w: data.pathological(
+        w.labels, w.count, classes, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
+    )
+
+
+def exdir(classes: int, alpha: float, min_size: int = 1) -> Draw:
+    """ExDir(C, α): C classes a client, then of each class a share p_c ~ Dir(α q_c)."""
+    return lambda w: data.exdir(
+        w.labels, w.count, classes, alpha, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
+    )
+
+
+def by_group(min_size: int = 1) -> Draw:
+    """Everything of one writer or hospital; only for data that have groups."""
+
+    def draw(w: Wanted) -> Parts:
+        group = w.dataset.train.group
+        if group is None:
+            raise PartitionError(f"by_group needs data with groups, and {w.dataset.name} has none: try mnist-writers")
+        return _as_many(data.by_group(group, min_size=min_size), w, "the groups of the data")
+
+    return draw
+
+
+def from_map(path: str, min_size: int = 1) -> Draw:
+    """What a JSON file {"client": [sample indices]} says; `undrift partition --out` writes one."""
+    return lambda w: _as_many(data.from_map(path, w.labels, min_size=min_size), w, path)
+
+
+PARTITIONS: dict[str, Callable[..., Draw]] = {
+    "iid": iid,
+    "dirichlet": dirichlet,
+    "pathological": pathological,
+    "exdir": exdir,
+    "by_group": by_group,
+    "from_map": from_map,
+}
+
+
+def draw_parts(words: Any, dataset: Dataset, clients: int | None, seed: int) -> Parts:
+    """The partition of the training split that the words describe."""
+    if clients is not None and clients < 1:
+        raise InputError(f"clients must be a whole number ≥ 1, got {clients}")
+    if seed < 0:
+        raise InputError(f"the seed of a partition must be a whole number ≥ 0, got {seed}")
+    draw: Draw = construct(words, PARTITIONS, "partition")
+    return draw(Wanted(dataset, clients, seed))
+
+
+def with_absolute_map(words: Any, folder: Path) -> Any:
+    """The same words; the path of a map file, relative to `folder`, in full."""
+    if not isinstance(words, str | Mapping):
+        return words  # refused later, where it is used
+    name, positional, named = parts_of(words, PARTITIONS, "partition")
+    path = named.get("path", positional[0] if positional else None)
+    if name != "from_map" or not isinstance(path, str):
+        return words
+    return {"name": name, **named, "path": str((folder / Path(path).expanduser()).resolve())}
+
+
+def _as_many(parts: Parts, wanted: Wanted, source: str) -> Parts:
+    if wanted.clients not in (None, len(parts)):
+        raise PartitionError(
+            f"the number of clients comes from {source}: {len(parts)}, not {wanted.clients}; leave clients out"
+        )
+    return parts

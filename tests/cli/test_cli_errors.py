@@ -95,7 +95,7 @@ def test_help_and_bad_flags_answer_fast():
 
 
 def test_help_shows_examples_and_exit_codes(cli):
-    for command in ("run", "compare", "explain", "list"):
+    for command in ("run", "compare", "explain", "list", "partition", "data"):
         said = cli(command, "--help")
         assert said.code == 0
         assert "examples:" in said.out

@@ -15,6 +15,7 @@ import numpy as np
 from core_cases import Data
 
 import undrift as ud
+from undrift.compression import RandomK, ScaledSign, TopK
 from undrift.engine.interpret import exchange_key
 
 Vector = np.ndarray
@@ -227,14 +228,14 @@ def transmit(compressor: Any, error: Vector, v: Vector, key: Callable[[], jax.Ar
 def squeeze(compressor: Any, v: Vector, key: Callable[[], jax.Array]) -> Vector:
     """C(v), with the library's draws."""
     out = np.zeros_like(v)
-    if isinstance(compressor, ud.compression.TopK):
+    if isinstance(compressor, TopK):
         keep = np.argsort(-np.abs(v), kind="stable")[: compressor.k]
         out[keep] = v[keep]
-    elif isinstance(compressor, ud.compression.RandomK):
+    elif isinstance(compressor, RandomK):
         with jax.enable_x64(True):
             keep = np.argsort(np.asarray(jax.random.bits(key(), v.shape)))[-compressor.k :]
         out[keep] = v[keep] * (1 if compressor.memory else v.size / compressor.k)
-    elif isinstance(compressor, ud.compression.ScaledSign):
+    elif isinstance(compressor, ScaledSign):
         out = np.where(v >= 0, 1, -1) * np.mean(np.abs(v))
     else:
         with jax.enable_x64(True):

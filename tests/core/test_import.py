@@ -47,7 +47,7 @@ print(json.dumps({
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("first", ["engine.interpret", "problems.base", "method", "plan", "algorithms.fedlin", "wire"])
+@pytest.mark.parametrize("first", ["engine.interpret", "problems.base", "recipe", "plan", "algorithms.fedlin", "wire"])
 def test_any_file_may_be_imported_first(first):
     seen = in_a_fresh_process(f"""
 import json

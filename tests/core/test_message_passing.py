@@ -67,3 +67,18 @@ def test_divergence_is_reported_alike():
             interpreter(ud.fedsgd(eta=1.0), quadratic, rounds=10)
         told.append((caught.value.round, caught.value.client, str(caught.value), caught.value.result.rounds))
     assert told[0] == told[1]
+
+
+def test_a_cohort_without_weight_leaves_the_server_alone():
+    data = logistic_data(2, (0.0, 1.0, 1.0, 1.0, 1.0))
+    arguments = {"steps": 2, "participation": ud.plan.uniform(1), "rounds": 12}
+    agree(ud.fedavg(eta=0.05), problem_of(data), **arguments)
+    ids = ud.plan.Plan(5, arguments["participation"], 2, 0.0, 3).draw(1, 12).ids[:, 0]
+    moved = np.any(
+        np.diff(
+            ud.run(ud.fedavg(eta=0.05), problem_of(data), seed=3, keep_iterates=True, **arguments).iterates, axis=0
+        ),
+        axis=1,
+    )
+    assert 0 in ids
+    np.testing.assert_array_equal(moved, ids != 0)

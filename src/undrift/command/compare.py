@@ -94,7 +94,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         study = dataclasses.replace(study, methods=_methods(study, arguments))
         stem = f"compare-{study.problem.get('name', '')}"
         directory = RunDirectory.claim(arguments.out, stem, arguments.overwrite, arguments.resume)
-    prepare_devices(arguments.devices or 1, {})
+    prepare_devices(arguments.devices, {})  # a grid runs as one batch, on one device
     problem = build_problem(study)
     setting = run_arguments(study, problem)
     makers, notes = [], []

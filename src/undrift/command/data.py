@@ -72,7 +72,7 @@ def _fetched(name: str, arguments: argparse.Namespace, talk: Talk) -> tuple[dict
 def _verified(name: str, arguments: argparse.Namespace, talk: Talk) -> tuple[dict[str, Any], int]:
     report = verify(name, data_dir=arguments.data_dir, cache_dir=arguments.cache_dir)
     path = report.origin.path
-    row = {"name": name, "where": report.origin.where, "path": None if path is None else str(path)}
+    row: dict[str, Any] = {"name": name, "where": report.origin.where, "path": None if path is None else str(path)}
     row |= {"train": report.train, "test": report.test, "genuine": report.genuine, "digest": report.digest}
     if report.genuine is False:
         talk.notes.print(f"undrift: {name} is well formed, but its content is not the published one", markup=False)

@@ -26,6 +26,7 @@ class Parser(argparse.ArgumentParser):
     def _hint(self, message: str) -> str:
         words = [word.strip("'\",:()") for word in message.split()]
         valid = [option for action in self._actions for option in action.option_strings]
+        valid += [choice for action in self._actions if isinstance(action.choices, list) for choice in action.choices]
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 valid += list(action.choices)

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from .labels import Mark, place_labels
 from .style import RC, Look, looks
@@ -123,6 +124,7 @@ def _dress(panel: Axes, axis: Axis, measure: str, first: bool, last: bool = True
         panel.axhspan(FLOOR / 3, FLOOR, color="#EFEFEF", linewidth=0, zorder=0)
     if axis.key == "gradients":
         panel.set_xscale("log")  # baselines need orders of magnitude fewer
+        panel.xaxis.set_minor_formatter(NullFormatter())  # within one decade they would overlap
     else:
         panel.set_xlim(left=0)
     if last:

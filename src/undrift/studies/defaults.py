@@ -13,7 +13,6 @@ from ..problems.base import Constants, Problem
 from ..problems.network import Network
 from .build import MethodMaker
 
-
 # How far beyond (and below) the rule a grid looks, in factors: theorems are careful, so it looks upwards more.
 GRID = (0.5, 2.0, 8.0, 32.0)
 # Networks have no rule: usual values, and a grid on both sides.

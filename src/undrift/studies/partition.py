@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import data
-from ..data import Dataset, Parts, PartitionError
+from ..data import Dataset, PartitionError, Parts
 from ..errors import InputError
 from .words import construct, parts_of
 
@@ -26,7 +26,7 @@ class Wanted(NamedTuple):
         return self.dataset.train.y
 
     @property
-    def count(self) -> int:
+    def how_many(self) -> int:
         return CLIENTS if self.clients is None else self.clients
 
 
@@ -35,27 +35,27 @@ Draw = Callable[[Wanted], Parts]
 
 def iid(min_size: int = 1) -> Draw:
     """Equal random shares."""
-    return lambda w: data.iid(w.labels, w.count, seed=w.seed, min_size=min_size)
+    return lambda w: data.iid(w.labels, w.how_many, seed=w.seed, min_size=min_size)
 
 
 def dirichlet(alpha: float, min_size: int = 1) -> Draw:
     """Of every class a share p_c ~ Dir(α)."""
     return lambda w: data.dirichlet(
-        w.labels, w.count, alpha, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
+        w.labels, w.how_many, alpha, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
     )
 
 
 def pathological(classes: int, min_size: int = 1) -> Draw:
     """Exactly so many classes a client, sizes nearly equal."""
     return lambda w: data.pathological(
-        w.labels, w.count, classes, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
+        w.labels, w.how_many, classes, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
     )
 
 
 def exdir(classes: int, alpha: float, min_size: int = 1) -> Draw:
     """ExDir(C, α): C classes a client, then of each class a share p_c ~ Dir(α q_c)."""
     return lambda w: data.exdir(
-        w.labels, w.count, classes, alpha, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
+        w.labels, w.how_many, classes, alpha, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
     )
 
 

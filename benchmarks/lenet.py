@@ -35,7 +35,7 @@ def measured(repeat: int) -> Report:
     devices = cores()
     images, labels = pictures(SAMPLES)
     parts = ud.data.exdir(labels, clients=CLIENTS, classes=1, alpha=10.0, seed=0)
-    # PyTorch's workers first: a process is forked before it has threads.
+    torch.set_num_threads(1)  # the workers come first: a process is forked before it has threads
     tensors = [torch.from_numpy(np.asarray(part, np.int64)) for part in parts]
     clients = torch_side.Clients(
         torch_side.channels_first(images), torch.from_numpy(labels).long(), tensors, STEPS, BATCH, ETA, DECAY
@@ -71,7 +71,7 @@ def measured(repeat: int) -> Report:
         "sequential_fl, long": lambda: ours(ud.sequential_fl, FEWER + 1),
         "sequential_fl, short": lambda: ours(ud.sequential_fl, 1),
         "bare": lambda: bare(params, places),
-        "loop": lambda: torch_side.one_process(clients, start, cohorts[:FEWER], devices),
+        "loop": lambda: torch_side.one_process(clients, start, cohorts[:1], devices),
         "loop, one thread": lambda: torch_side.one_process(clients, start, cohorts[:FEWER], 1),
         "workers": lambda: workers.rounds(start, cohorts[:FEWER]),
     }
@@ -84,7 +84,7 @@ def measured(repeat: int) -> Report:
 def report(seconds: dict[str, np.ndarray], off: float, extra: int, devices: int, version: str) -> Report:
     fedavg = (seconds["fedavg, long"] - seconds["fedavg, short"]) / ROUNDS
     bare, workers = seconds["bare"] / ROUNDS, seconds["workers"] / FEWER
-    loops = seconds["loop"] / FEWER, seconds["loop, one thread"] / FEWER
+    loops = seconds["loop"], seconds["loop, one thread"] / FEWER
     loop = min(loops, key=np.median)
     per_round = {
         f"undrift, FedAvg on {devices} devices": fedavg,

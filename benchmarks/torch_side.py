@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import multiprocessing
 import os
@@ -106,16 +107,19 @@ class Workers:
         self.pipes = []
         for k in range(number):
             here, there = context.Pipe()
-            process = context.Process(target=self._serve, args=(clients, k, there), daemon=True)
-            process.start()
+            context.Process(target=self._serve, args=(clients, k, there, here), daemon=True).start()
+            there.close()
             self.pipes.append(here)
 
-    def _serve(self, clients: Clients, k: int, pipe: Any) -> None:
-        torch.set_num_threads(1)
+    def _serve(self, clients: Clients, k: int, pipe: Any, *others: Any) -> None:
+        for other in (*self.pipes, *others):  # so that the pipe ends when the first process does
+            other.close()
         torch.manual_seed(os.getpid())
-        while (members := pipe.recv()) is not None:
-            self.totals[k] = clients.total(self.x, members)
-            pipe.send(True)
+        with contextlib.suppress(EOFError):
+            while True:
+                members = pipe.recv()
+                self.totals[k] = clients.total(self.x, members)
+                pipe.send(True)
 
     def rounds(self, x: torch.Tensor, cohorts: np.ndarray) -> torch.Tensor:
         self.x.copy_(x)
@@ -129,4 +133,4 @@ class Workers:
 
     def close(self) -> None:
         for pipe in self.pipes:
-            pipe.send(None)
+            pipe.close()

@@ -15,6 +15,13 @@ CLIENTS, DIM, SAMPLES = 5, 6, 8
 UNEQUAL = (1, 4, 2, 3, 2)  # τ_i
 WEIGHTS = (1.0, 2.0, 0.5, 1.5, 3.0)
 
+# The plan that most contract tests share, so that they also share compiled programs
+PARTIAL: dict[str, Any] = {
+    "steps": ud.plan.random_steps(1, 4),
+    "participation": ud.plan.uniform(3),
+    "failures": 0.25,
+}
+
 
 def changing(round: int, key: jax.Array) -> np.ndarray:
     """τ_i(t), from the round and from the key."""

@@ -11,19 +11,12 @@ import time
 
 import numpy as np
 import pytest
-from core_cases import CASES, WEIGHTS, logistic_data, problem_of
+from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of
 
 import undrift as ud
 from undrift.engine import simulate
 
-ARGUMENTS = {
-    "rounds": 80,
-    "steps": ud.plan.random_steps(1, 4),
-    "participation": ud.plan.uniform(3),
-    "failures": 0.2,
-    "seed": 7,
-    "keep_iterates": True,
-}
+ARGUMENTS = {"rounds": 80, "seed": 7, "keep_iterates": True, **PARTIAL}
 
 
 def equal_bits(a: ud.Result, b: ud.Result) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from core_cases import CASES, WEIGHTS, logistic_data, problem_of
+from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of
 
 import undrift as ud
 from undrift.engine import simulate
 
-SETTING = {"rounds": 12, "steps": ud.plan.random_steps(1, 4), "participation": ud.plan.uniform(3), "failures": 0.2}
+SETTING = {"rounds": 12, **PARTIAL}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -20,7 +20,7 @@ def test_every_row_is_the_single_run(name):
     assert swept.x.shape == (2, 2, problem.dim)
     for i, eta in enumerate(grid):
         for j, seed in enumerate(seeds):
-            single = ud.run(make(eta), problem, seed=seed, **SETTING)
+            single = ud.run(make(eta), problem, seed=seed, keep_iterates=True, **SETTING)
             np.testing.assert_allclose(swept.x[i, j], single.x, rtol=1e-12, atol=1e-13)
             assert set(swept.history) == set(single.history)
             for column, values in single.history.items():

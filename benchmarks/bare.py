@@ -44,7 +44,8 @@ def bare_rounds(
     def rounds(params: Any, places: np.ndarray) -> Any:
         params = jax.device_put(jax.tree.map(jnp.array, params), everywhere)
         for row in places:
-            params = compiled(params, x, y, row)
-        return jax.block_until_ready(params)
+            # One at a time: collectives of several rounds in flight can wait for each other's threads for ever.
+            params = jax.block_until_ready(compiled(params, x, y, row))
+        return params
 
     return rounds

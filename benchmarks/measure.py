@@ -80,6 +80,11 @@ def ratio(slow: np.ndarray, fast: np.ndarray) -> float:
     return float(np.median(slow / fast))
 
 
+def least(*alternatives: np.ndarray) -> np.ndarray:
+    """The best of several opponents in each turn."""
+    return np.minimum.reduce(alternatives)
+
+
 def machine() -> dict[str, Any]:
     """What the numbers depend on."""
     import jax

@@ -88,15 +88,13 @@ def test_zero_is_sent_as_zero(compressor):
     np.testing.assert_array_equal(apply(compressor, np.zeros(D)), np.zeros(D))
 
 
-@pytest.mark.parametrize("value", [3.7, -1e-3, 1 / 3, 12345.678])
-def test_quantise_never_leaves_its_range(value):
+def test_quantise_never_leaves_its_range():
     """One large entry: rounding of the norm must not push it above the highest level."""
-    v = np.zeros(D, np.float32)
-    v[2] = value
     compressor = ud.quantise(1)
-    keys = jax.random.split(jax.random.key(0), 2000)
-    level = np.asarray(jax.vmap(lambda key: compressor.compress(jax.numpy.asarray(v), key).level)(keys))
-    assert np.abs(level).max() == 1
+    levels = jax.jit(jax.vmap(lambda v, key: compressor.compress(v, key).level))
+    v = np.zeros((2000, D), np.float32)
+    v[:, 2] = np.random.default_rng(0).normal(size=2000)
+    assert np.abs(np.asarray(levels(v, jax.random.split(jax.random.key(0), 2000)))).max() == 1
 
 
 @pytest.mark.parametrize("compressor", [ud.top_k(2), ud.random_k(2), ud.scaled_sign()], ids=str)

@@ -15,7 +15,6 @@ from undrift import precision
 
 SIZES = (3, 8, 5)
 X = np.linspace(-1, 1, DIM)
-NAMES = ("least squares", "logistic", "custom")
 
 
 def problems():
@@ -38,8 +37,7 @@ def client(problem, i):
     return problem.client(jax.tree.map(lambda leaf: leaf[i], problem.stack))
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("i", "size"), [(0, 1), (1, 1), (1, 4), (2, 5)])
+@pytest.mark.parametrize(("name", "i", "size"), [("least squares", 0, 1), ("logistic", 1, 4), ("custom", 2, 5)])
 def test_an_epoch_of_reshuffled_batches_is_the_full_gradient(name, i, size):
     problem, oracle = problems()[name], ud.oracles.minibatch(size)
     with precision.scope("float64"):
@@ -49,7 +47,7 @@ def test_an_epoch_of_reshuffled_batches_is_the_full_gradient(name, i, size):
         np.testing.assert_allclose(np.mean(batches, axis=0), loss.gradient(x), rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize(("n", "size"), [(8, 2), (8, 3), (5, 4), (3, 7), (1, 2), (6, 6)])
+@pytest.mark.parametrize(("n", "size"), [(8, 3), (3, 7), (1, 2), (6, 6)])
 def test_reshuffled_batches_walk_through_the_data(n, size):
     oracle, key = ud.oracles.minibatch(size), jax.random.key(2)
     walk = np.asarray(_walk(oracle, n, key)).ravel()
@@ -78,9 +76,14 @@ def mean_of_draws(oracle, loss, x, draws=20000):
 
 
 @pytest.mark.parametrize(
-    "oracle", [ud.oracles.minibatch(2, replace=True), ud.oracles.minibatch(3), ud.oracles.minibatch(11)], ids=str
+    ("name", "oracle"),
+    [
+        ("least squares", ud.oracles.minibatch(2, replace=True)),
+        ("logistic", ud.oracles.minibatch(3)),
+        ("custom", ud.oracles.minibatch(11)),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("name", NAMES)
 def test_mini_batches_are_unbiased(name, oracle):
     loss = client(problems()[name], 1)
     _, mean, error = mean_of_draws(oracle, loss, X)

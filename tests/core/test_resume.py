@@ -157,6 +157,13 @@ def small_run(folder, **changes):
     return ud.run(arguments.pop("method"), arguments.pop("problem"), **arguments, checkpoint=folder, resume=True)
 
 
+def test_fewer_rounds_than_were_saved_are_refused(tmp_path):
+    problem = ud.problems.quadratic(np.ones((2, 1, 1)), np.array([[1.0], [3.0]]))
+    ud.run(ud.fedsgd(eta=0.5), problem, rounds=8, checkpoint=tmp_path)
+    with pytest.raises(ud.CheckpointError, match="holds 8 rounds already, more than the 3 asked for"):
+        ud.run(ud.fedsgd(eta=0.5), problem, rounds=3, checkpoint=tmp_path, resume=True)
+
+
 def test_a_corrupt_checkpoint_is_refused(tmp_path):
     small_run(tmp_path)
     file = tmp_path / "checkpoint.npz"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -197,8 +197,16 @@ class ServerNode:
         self.info = Info(float(np.maximum(self.info.drift, drift)), suspect)
 
 
-def loopback(method: Any, problem: Problem, *, rounds: int, oracle: Oracle | None = None, **arguments: Any) -> Result:
-    """The run of `ud.run`, same arguments and same result, by message passing.
+def loopback(
+    method: Any,
+    problem: Problem,
+    *,
+    rounds: int,
+    oracle: Oracle | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **arguments: Any,
+) -> Result:
+    """The run of `ud.run`, same arguments (checkpoints excepted) and same result, by message passing.
 
     >>> import undrift as ud
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
@@ -208,10 +216,10 @@ def loopback(method: Any, problem: Problem, *, rounds: int, oracle: Oracle | Non
     """
     setup = prepare(method, problem, rounds=rounds, oracle=oracle, **arguments)
     with precision.scope(setup.problem.dtype):
-        return _play(setup)
+        return _play(setup, progress)
 
 
-def _play(setup: Setup) -> Result:
+def _play(setup: Setup, progress: Callable[[int, int], None] | None) -> Result:
     began = time.perf_counter()
     algorithm, problem = setup.algorithm, setup.problem
     compiled = Compiled(setup, message_shapes(algorithm, problem, setup.oracle))
@@ -235,6 +243,8 @@ def _play(setup: Setup) -> Result:
         suspect = int(server.info.suspect if server.info.suspect >= 0 else evaluation.suspect)
         rows = jax.tree.map(lambda v: np.asarray(v)[None], Records(evaluation, server.info.drift, np.asarray(x)))
         recorder.add(rows, plan, t, 1, -1 if fine else t, suspect)
+        if progress is not None:
+            progress(t, setup.rounds)
         if not fine and setup.on_divergence == "stop":
             result = recorder.result(x_good, time.perf_counter() - began)
             raise divergence(result)

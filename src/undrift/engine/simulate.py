@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import precision
-from ..errors import DivergenceError, Interrupted
+from ..errors import CheckpointError, DivergenceError, Interrupted
 from ..oracles import Oracle
 from ..plan import Draw, Everyone
 from ..problems.base import Evaluation, Problem, Reference
@@ -257,6 +257,11 @@ def _run(
     if resume and checkpoint is not None and checkpoint.exists():
         carry = checkpoint.load(carry, recorder)
         done = recorder.length
+        if done > setup.rounds + 1:
+            raise CheckpointError(
+                f"{checkpoint.path} holds {done - 1} rounds already, more than the {setup.rounds} asked for: ask for at least "
+                "as many, or choose another directory"
+            )
     reference = setup.problem.reference()
     problem = replicated(setup.problem) if kind.spread else setup.problem
     numbers = {name: np.asarray(value, setup.problem.dtype) for name, value in setup.method.numbers.items()}

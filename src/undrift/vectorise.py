@@ -54,7 +54,8 @@ def spread(function: Callable[[Any], Any], rows: Any, block: int | None = None) 
 def on_all_devices(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as one program that every device runs, sharing out the loops over clients (`spread`).
 
-    Everything else is done by all of them alike, in the same order as on one device, so the numbers are the same too.
+    Everything else is done by all of them alike, in the same order as on one device: the draws are the same, the numbers equal
+    to rounding (a matrix product may share its sums out to threads in another way).
     """
 
     @functools.wraps(function)

@@ -140,16 +140,17 @@ model = ud.models.lenet5(input=(16, 16, 1))
 images = np.kron(d.train.x[..., 0], np.ones((2, 2), np.float32))[..., None]
 p = ud.problems.network(model, (images, d.train.y), parts, batch=5, train_sample=64)
 r = ud.run(ud.fedavg(eta=0.1), p, rounds=2, steps=[1, 2, 3, 1, 2, 3, 1], participation=ud.plan.uniform(3))
-print(r.x.tobytes().hex()[:4000], r.history["loss"].tolist())
+print(*r.x.tolist(), *r.history["loss"].tolist(), *r.history["bytes_up"].tolist())
 """
 
 
-def test_two_devices_give_the_bits_of_one() -> None:
+def test_two_devices_give_the_numbers_of_one() -> None:
+    """The same draws; sums inside a matrix product may be split differently between threads, so equal to rounding."""
     one, two = (
         subprocess.run([sys.executable, "-c", TWO_DEVICES, n], capture_output=True, text=True, check=True).stdout
         for n in ("1", "2")
     )
-    assert one == two
+    np.testing.assert_allclose(np.fromstring(one, sep=" "), np.fromstring(two, sep=" "), rtol=0, atol=1e-5)
 
 
 def test_devices_cannot_be_changed_after_the_first_computation() -> None:

@@ -81,6 +81,8 @@ def test_files_are_tidy_and_read_in_one_line(compared):
     for name in ("figure", "gap-per-round", "gap-per-byte", "gap-per-gradient"):
         assert (compared / f"{name}.png").stat().st_size > 5_000
         assert "</svg>" in (compared / f"{name}.svg").read_text()
+    page = (compared / "page.html").read_text()
+    assert all(f'"label":"{label}"' in page for label in set(history["label"]))
     assert not list(compared.glob("checkpoint*"))
 
 

@@ -18,7 +18,7 @@ def test_a_run_equals_the_library_call_and_leaves_its_files(cli, tmp_path):
     said = cli("run", "--method", "fedlin", *SMALL, "--eta", "0.05", "--out", "r")
     assert said.code == 0
     assert {f.name for f in Path("r").iterdir()} == {
-        *("study.toml", "history.csv", "model.npy", "summary.json", "figure.png", "figure.svg")
+        *("study.toml", "history.csv", "model.npy", "summary.json", "figure.png", "figure.svg", "page.html")
     }
     expected = ud.run(ud.fedlin(eta=0.05), quadratic(clients=4, dim=6), rounds=12, steps=3)
     assert np.array_equal(np.load("r/model.npy"), expected.x)

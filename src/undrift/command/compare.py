@@ -16,13 +16,13 @@ from ..errors import InputError
 from ..problems.base import Problem
 from ..studies.build import MethodMaker, build_problem, check_together, run_arguments
 from ..studies.comparison import Outcome, distinct_labels, play
-from ..studies.defaults import choose, grid_around
+from ..studies.defaults import by_theorem, choose, grid_around
 from ..studies.spec import MethodSpec, Study, study_from
 from ..studies.words import located
 from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
 from .devices import prepare_devices
-from .directory import RunDirectory
+from .directory import PAGE, RunDirectory
 from .run import says_what, title_of
 from .setting import method_spec, study_from_arguments, with_absolute_paths, with_flags
 from .talk import Stop, Talk
@@ -41,6 +41,7 @@ class Plan(NamedTuple):
     setting: dict[str, Any]
     makers: list[MethodMaker]
     notes: tuple[str, ...]
+    chosen: dict[str, dict[str, Any]]  # label -> parameter -> {"why": the rule that chose it}
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -59,7 +60,7 @@ def execute(arguments: argparse.Namespace) -> int:
     status = "interrupted" if interrupted else "finished"
     summary = plan.directory.write_summary(summary_of(plan.study, outcomes, status))
     if outcomes:
-        _show(plan, outcomes, talk, arguments)
+        _show(plan, outcomes, summary, talk, arguments)
     if arguments.json:
         print(json.dumps(summary, indent=2, ensure_ascii=False))
     talk.note(f"written to {plan.directory.path}")
@@ -97,18 +98,19 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     prepare_devices(arguments.devices, {})  # a grid runs as one batch, on one device
     problem = build_problem(study)
     setting = run_arguments(study, problem)
-    makers, notes = [], []
+    makers, notes, chosen = [], [], {}
     for number, spec in enumerate(study.methods):
         with located(study.method_place(number)):
-            maker, said = _with_grid(MethodMaker.of(spec, study.folder), problem, setting["steps"])
+            maker, said, why = _with_grid(MethodMaker.of(spec, study.folder), problem, setting)
             for point in maker.points():
                 check_together(maker.make(**point), problem, study.run.seed, study.run.on_divergence, setting)
         makers.append(maker)
         notes += [f"{maker.label}: {line}" for line in said]
+        chosen[maker.label] = why
     study = with_absolute_paths(dataclasses.replace(study, methods=tuple(maker.spec for maker in makers)))
     if arguments.resume and directory.study().words() != study.words():
         raise InputError(f"{directory.path} holds another comparison than these flags describe: resume it without them")
-    return Plan(directory, study, problem, setting, makers, tuple(notes))
+    return Plan(directory, study, problem, setting, makers, tuple(notes), chosen)
 
 
 def _methods(study: Study, arguments: argparse.Namespace) -> tuple[MethodSpec, ...]:
@@ -117,20 +119,25 @@ def _methods(study: Study, arguments: argparse.Namespace) -> tuple[MethodSpec, .
     else:
         usual = USUAL_ON_NETWORKS if study.problem.get("name") == "network" else USUAL
         specs = study.methods or [MethodSpec(name) for name in usual]
-    eta = None if arguments.eta is None else [float(value) for value in arguments.eta]
+    eta = None if arguments.eta is None else list(arguments.eta)
     return tuple(with_flags(spec, arguments, None if spec.name == "fedsplit" else eta) for spec in specs)
 
 
-def _with_grid(maker: MethodMaker, problem: Problem, steps: Any) -> tuple[MethodMaker, list[str]]:
-    """The method with values for what it was not given, its step size as a grid around the rule; and what was chosen."""
-    chosen = choose(maker, problem, steps)
+def _with_grid(
+    maker: MethodMaker, problem: Problem, setting: dict[str, Any]
+) -> tuple[MethodMaker, list[str], dict[str, Any]]:
+    """The method with values for what it was not given, its step size as a grid around the rule; what was chosen, and why."""
+    chosen = choose(maker, problem, setting["steps"])
     values: dict[str, Any] = {}
     said = []
     for name, choice in chosen.items():
         values[name] = grid_around(choice) if name in GRID_KEYS else choice.value
         shown = ", ".join(f"{v:g}" for v in values[name]) if name in GRID_KEYS else f"{choice.value:g}"
         said.append(f"{name} = {shown} {'around ' if name in GRID_KEYS else ': '}{choice.why}".replace(" :", ":"))
-    return maker.with_parameters(**values), said
+    why = {name: {"why": f"{'around ' if name in GRID_KEYS else ''}{choice.why}"} for name, choice in chosen.items()}
+    maker, promised = by_theorem(maker.with_parameters(**values), problem, setting)
+    said += [f"{name} = {choice.value:.6g}: {choice.why}" for name, choice in promised.items()]
+    return maker, said, {**why, **{name: {"why": choice.why} for name, choice in promised.items()}}
 
 
 def _play(plan: Plan, talk: Talk) -> tuple[list[Outcome], bool]:
@@ -162,16 +169,22 @@ def _play(plan: Plan, talk: Talk) -> tuple[list[Outcome], bool]:
     return everything, False
 
 
-def _show(plan: Plan, outcomes: list[Outcome], talk: Talk, arguments: argparse.Namespace) -> None:
+def _show(
+    plan: Plan, outcomes: list[Outcome], summary: dict[str, Any], talk: Talk, arguments: argparse.Namespace
+) -> None:
     from ..report.tables import compare_table
 
     write_outcomes(plan.directory.path, outcomes)
     if not arguments.no_figures:
         from ..report.figures import curve_from, write_figures
+        from ..report.page import write_page
+        from ..report.page.results import compare_document
 
         curves = [curve_from(o.label, o.name, o.curve(), _columns(o)) for o in outcomes if o.best is not None]
         if curves:
             write_figures(curves, plan.directory.path, title_of(plan.study), outcomes[0].measure)
+        document = compare_document(plan.study, outcomes, plan.chosen, summary)
+        write_page(plan.directory.path / PAGE, document)
     if not arguments.json:
         talk.results.print(compare_table(outcomes, f"{title_of(plan.study)}, {plan.study.run.rounds} rounds"))
 

@@ -13,6 +13,7 @@ from ..studies.spec import Study, read_study
 from .versions import versions
 
 STUDY, SUMMARY, HISTORY, MODEL, CHECKPOINT = "study.toml", "summary.json", "history.csv", "model.npy", "checkpoint.npz"
+PAGE = "page.html"
 OURS = (
     *(
         STUDY,
@@ -20,6 +21,7 @@ OURS = (
         HISTORY,
         MODEL,
         CHECKPOINT,
+        PAGE,
         "checkpoint.tmp",
         "grid.csv",
         "models.npz",

@@ -13,13 +13,13 @@ from ..errors import DivergenceError, InputError, Interrupted
 from ..problems.base import Problem
 from ..report.relative import relative_gap
 from ..studies.build import MethodMaker, build_problem, check_together, run_arguments
-from ..studies.defaults import Choice, choose
+from ..studies.defaults import Choice, by_theorem, choose
 from ..studies.spec import MethodSpec, Study
 from ..studies.toml import value
 from ..studies.words import located
 from . import codes
 from .devices import prepare_devices
-from .directory import RunDirectory
+from .directory import PAGE, RunDirectory
 from .setting import method_spec, study_from_arguments, with_absolute_paths, with_flags
 from .talk import Stop, Talk
 
@@ -49,7 +49,7 @@ def execute(arguments: argparse.Namespace) -> int:
     status, code, result, error = _play(plan, talk, arguments)
     summary = _save(plan, result, status)
     if not arguments.no_figures:
-        _draw(plan, result)
+        _draw(plan, result, summary)
     if status != "interrupted":
         directory.drop_checkpoints()
     if not arguments.json:
@@ -80,6 +80,8 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         maker = MethodMaker.of(study.methods[0], study.folder)
         chosen = choose(maker, problem, setting["steps"])
         maker = maker.with_parameters(**{name: choice.value for name, choice in chosen.items()})
+        maker, promised = by_theorem(maker, problem, setting)
+        chosen = {**chosen, **promised}
         check_together(maker.make(), problem, study.run.seed, study.run.on_divergence, setting)
     study = with_absolute_paths(dataclasses.replace(study, methods=(maker.spec,)))
     return Plan(directory, study, problem, setting, maker, chosen)
@@ -176,14 +178,18 @@ def _save(plan: Plan, result: Result, status: str) -> dict[str, Any]:
     return plan.directory.write_summary(content)
 
 
-def _draw(plan: Plan, result: Result) -> None:
+def _draw(plan: Plan, result: Result, summary: dict[str, Any]) -> None:
     from ..report.figures import curve_from, write_figures
+    from ..report.page import write_page
+    from ..report.page.results import run_document
 
     measure = "gap" if "gap" in result.history else "loss"
     columns = {name: column[None, :] for name, column in result.history.items()}
     values = relative_gap(columns["gap"]) if measure == "gap" else columns["loss"]
     curve = curve_from(plan.maker.label, plan.maker.spec.name, values, columns)
     write_figures([curve], plan.directory.path, title_of(plan.study), measure, singles=False)
+    document = run_document(plan.study, plan.maker.label, result, repr(plan.problem), summary)
+    write_page(plan.directory.path / PAGE, document)
 
 
 def title_of(study: Study) -> str:

@@ -1,0 +1,174 @@
+"""The documents of a run and of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from ...engine.history import Result
+from ...studies.comparison import ROUNDING, Outcome
+from ...studies.spec import MethodSpec, Study
+from ..relative import relative_gap
+from ..tables import compare_table, run_table, step_text
+
+LABELS = {
+    "gap": ("Relative gap", "(f(xₜ) − f*) / (f(x₀) − f*)", "log"),
+    "accuracy": ("Test accuracy", "share of the test data that is classified rightly", "linear"),
+    "loss": ("Loss", "f(xₜ)", "log"),
+    "grad_norm": ("Gradient", "‖∇f(xₜ)‖", "log"),
+    "drift": ("Client drift", "mean of ‖yᵢ − ȳ‖ at the end of the local steps", "log"),
+}
+LINKS = ("bytes_up", "bytes_down", "bytes_peer")
+
+
+def compare_document(
+    study: Study,
+    outcomes: Sequence[Outcome],
+    chosen: Mapping[str, Mapping[str, Any]],
+    summary: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The page of `undrift compare`; `chosen` says which rule chose a parameter, `summary` is what summary.json holds."""
+    arrived = [outcome for outcome in outcomes if outcome.best is not None]
+    histories = [(o.label, o.name, {name: o.column(name) for name in o.history}) for o in arrived]
+    seeds = summary["seeds"]["run"]
+    note = "Each method at the best step size of its grid."
+    if len(seeds) > 1:
+        note += f" Lines are medians over {len(seeds)} seeds, bands their range."
+    labels = [outcome.label for outcome in outcomes]
+    return {
+        "title": f"{_listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on {study.problem['name']}",
+        "subtitle": _subtitle(study, study.run.rounds, summary),
+        "command": summary["command"],
+        "versions": summary["versions"],
+        "seeds": seeds,
+        "setting": _setting(study, chosen),
+        "figures": _figures(histories, note),
+        "tables": [_from_terminal(compare_table(outcomes, "Results")), _grids(outcomes)],
+    }
+
+
+def run_document(study: Study, label: str, result: Result, problem: str, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The page of `undrift run`."""
+    columns = {name: column[None, :] for name, column in result.history.items()}
+    return {
+        "title": f"{label} on {study.problem['name']}",
+        "subtitle": _subtitle(study, result.rounds, summary),
+        "command": summary["command"],
+        "versions": summary["versions"],
+        "seeds": [summary["seeds"]["run"]],
+        "setting": _setting(study, {label: summary["chosen"]}),
+        "figures": _figures([(label, study.methods[0].name, columns)], ""),
+        "tables": [_from_terminal(run_table(label, problem, result))],
+    }
+
+
+def _figures(histories: Sequence[tuple[str, str, Mapping[str, np.ndarray]]], note: str) -> list[dict[str, Any]]:
+    """What was recorded of all methods: how far they came, the gradient, the drift."""
+    if not histories:
+        return []
+    shared = set.intersection(*(set(columns) for _, _, columns in histories))
+    names = ["gap"] if "gap" in shared else [name for name in ("accuracy", "loss") if name in shared]
+    found: list[dict[str, Any]] = []
+    for name in [*names, *(name for name in ("grad_norm", "drift") if name in shared)]:
+        series = [_series(label, method, name, columns) for label, method, columns in histories]
+        kept = [one for one in series if one is not None]
+        if kept and (name != "drift" or any(np.any(np.asarray(one["y"]) > 0) for one in kept)):
+            title, y_label, y_scale = LABELS[name]
+            if name == "gap":
+                note = f"{note} A dot marks where a gap comes down to rounding.".strip()
+            found.append({"title": title, "note": note, "y_label": y_label, "y_scale": y_scale, "series": kept})
+            found[-1]["floor"] = ROUNDING if name == "gap" else None
+            note = ""  # said once
+    return found
+
+
+def _series(label: str, method: str, name: str, columns: Mapping[str, np.ndarray]) -> dict[str, Any] | None:
+    """The median over seeds, with their range; rounds that were not evaluated are left out."""
+    values = relative_gap(columns[name]) if name == "gap" else columns[name]
+    recorded = np.flatnonzero(np.all(np.isfinite(values), axis=0))
+    if not recorded.size:
+        return None
+    costs = {
+        "bytes": np.sum([columns[link] for link in LINKS if link in columns], axis=0),
+        **{axis: columns[axis] for axis in ("gradients", "seconds") if axis in columns},
+    }
+    x: dict[str, np.ndarray] = {"round": recorded}
+    for axis, cost in costs.items():
+        middle = np.median(cost, axis=0)
+        if middle[-1] > 0:  # a centralised method sends nothing
+            x[axis] = middle[recorded]
+    values = values[:, recorded]
+    several = len(values) > 1
+    return {
+        "label": label,
+        "kind": "measured",
+        "method": method,
+        "x": x,
+        "y": np.median(values, axis=0),
+        "low": np.min(values, axis=0) if several else None,
+        "high": np.max(values, axis=0) if several else None,
+    }
+
+
+def _setting(study: Study, chosen: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Problem, plan and parameters; `chosen`: label -> parameter -> {"why": the rule that chose it}."""
+    words = study.words()
+    rows = [_row("problem" if key == "name" else f"problem: {key}", entry) for key, entry in words["problem"].items()]
+    rows += [_row(f"run: {key}", entry) for key, entry in words["run"].items()]
+    for spec in study.methods:
+        rows += _method_rows(spec, chosen.get(spec.label or spec.name, {}))
+    return rows
+
+
+def _method_rows(spec: MethodSpec, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
+    label = spec.label or spec.name
+    rows = []
+    for key, entry in spec.words().items():
+        if key not in ("name", "label"):
+            rule = chosen.get(key)
+            rows.append(_row(f"{label}: {key}", entry, "rule" if rule else "given", rule["why"] if rule else ""))
+    return rows
+
+
+def _row(key: str, value: Any, source: str = "", note: str = "") -> dict[str, Any]:
+    return {"key": key, "value": value, "source": source, "note": note}
+
+
+def _from_terminal(table: Table) -> dict[str, Any]:
+    """A table of the terminal, cell by cell."""
+    cells = [[cell.plain if isinstance(cell, Text) else str(cell) for cell in column.cells] for column in table.columns]
+    rows = [list(row) for row in zip(*cells, strict=True)]
+    columns = [str(column.header) for column in table.columns]
+    return {"title": str(table.title or ""), "note": str(table.caption or ""), "columns": columns, "rows": rows}
+
+
+def _grids(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The end of every run of every grid."""
+    gap = all(outcome.measure == "gap" for outcome in outcomes)
+    rows = []
+    for outcome in outcomes:
+        ends = np.median(outcome.curve_of_all()[..., -1], axis=1)
+        for p, point in enumerate(outcome.points):
+            bad = outcome.diverged[p]
+            lost = f"round {int(np.min(bad[bad >= 0]))}" if np.any(bad >= 0) else ""
+            end = float(ends[p]) if np.isfinite(ends[p]) and not lost else None
+            small = gap and end is not None and end < ROUNDING
+            end_text: Any = f"<{ROUNDING:.0e}" if small else end
+            rows.append([outcome.label, step_text(point), end_text, lost, "best" if p == outcome.best else ""])
+    columns = ["method", "step", "relative gap at the end" if gap else "loss at the end", "diverged", "choice"]
+    return {"title": "Every value of every grid", "columns": columns, "rows": rows}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _subtitle(study: Study, rounds: int, summary: Mapping[str, Any]) -> str:
+    """The problem's arguments, the rounds, and whether something came in between."""
+    inside = [f"{key} = {entry}" for key, entry in study.problem.items() if key not in ("name", "path", "data_dir")]
+    status = [] if summary["status"] == "finished" else [summary["status"]]
+    return ", ".join([*inside, f"{rounds} rounds", *status])

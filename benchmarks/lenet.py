@@ -116,6 +116,7 @@ def report(seconds: dict[str, np.ndarray], off: float, extra: int, devices: int,
     notes = [
         f"PyTorch {version}. Our round is what {ROUNDS + 1} rounds of ud.run take more than one (sequential_fl: {FEWER + 1}),",
         "compilation excluded; nothing is recorded in between. sequential_fl cannot share its clients out.",
+        f"PyTorch's loop with {devices} threads is timed on {FEW} of the {COHORT} clients and scaled to a round.",
     ]
     title = f"{COHORT} of {CLIENTS} clients × {STEPS} steps × batch {BATCH}, LeNet-5, weight decay {DECAY:g}, float32"
     return Report("lenet", title, rows, goals, notes)

@@ -53,7 +53,7 @@ def test_sflv1_is_fedavg_at_every_cut(cut: int) -> None:
     assert np.abs(parallel - uncut("sequential_fl", "float64")).max() > 1e-4  # it is not the other method
 
 
-@pytest.mark.parametrize("cut", [1, ud.models.lenet5().paper_cut, len(ud.models.lenet5().layers) - 1])
+@pytest.mark.parametrize("cut", CUTS)
 def test_the_same_in_single_precision(cut: int) -> None:
     problem = lenet_problem("float32", cut)
     for method, twin in ((ud.ssl, "sequential_fl"), (ud.sflv1, "fedavg")):

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import data as data
     from . import models as models
+    from . import theory as theory
     from ._api import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-ROOMS = ("data", "models", "oracles", "plan", "problems")
+ROOMS = ("data", "models", "oracles", "plan", "problems", "theory")
 
 __all__ = [
     "METHODS", "Algorithm", "CheckpointError", "Cohort", "DivergenceError", "Exchange", "History", "InputError",

@@ -5,7 +5,8 @@
 
 `fedavg(eta=0.1)` is a `Method`: the factory, its *numbers* (parameters annotated `float`, handed to the compiled program as
 inputs) and its *settings* (everything else, part of the program). Two methods that differ in numbers only share one compiled
-program, and a grid of step sizes is one program with a batch axis.
+program, and a grid of step sizes is one program with a batch axis. `fedavg(eta="theorem")` leaves a number open until the
+method meets a problem (`theory.step_rule`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ import numpy as np
 from .errors import InputError, unknown
 from .oracles import Oracle
 from .protocol import Algorithm
+
+THEOREM = "theorem"  # in place of a number: let the theorem that covers the method on the problem choose it
+PLACEHOLDER = 1.0  # of such a number until the problem is known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +57,10 @@ class Method:
 
     recipe: Recipe
     numbers: Mapping[str, float]
+    by_theorem: tuple[
+        str, ...
+    ] = ()  # numbers that wait for a problem: the theorem that covers the method will choose them
+    chosen_by: str = ""  # the theorem that has
 
     @property
     def name(self) -> str:
@@ -70,13 +78,16 @@ class Method:
         for name in numbers:
             if name not in self.numbers:
                 raise unknown(f"number of {self.name}", name, self.numbers)
-        changed = dataclasses.replace(self, numbers={**self.numbers, **{k: float(v) for k, v in numbers.items()}})
+        waiting = tuple(name for name in self.by_theorem if name not in numbers)
+        values = {**self.numbers, **{k: float(v) for k, v in numbers.items()}}
+        changed = dataclasses.replace(self, numbers=values, by_theorem=waiting)
         changed.build()  # lets the factory refuse a bad value now
         return changed
 
     def __str__(self) -> str:
         settings = [f"{k}={v}" for k, v in self.recipe.settings if v is not None]
-        inside = ", ".join([f"{k}={v:g}" for k, v in self.numbers.items()] + settings)
+        numbers = [f"{k}={THEOREM if k in self.by_theorem else format(v, 'g')}" for k, v in self.numbers.items()]
+        inside = ", ".join(numbers + settings)
         around = "".join(f" + {wrapper}" for wrapper in self.recipe.wrap)
         return f"{self.name}({inside}){around}"
 
@@ -104,10 +115,16 @@ class Factory:
         except TypeError as error:
             raise InputError(f"{name}{self.signature}: {error}") from None
         bound.apply_defaults()
-        numbers = {k: _number(name, k, v) for k, v in bound.arguments.items() if k in self.traced and v is not None}
+        waiting = tuple(
+            k for k, v in bound.arguments.items() if k in self.traced and isinstance(v, str) and v == THEOREM
+        )
+        given_numbers = {k: PLACEHOLDER if k in waiting else v for k, v in bound.arguments.items()}
+        numbers = {k: _number(name, k, v) for k, v in given_numbers.items() if k in self.traced and v is not None}
         settings = tuple((k, _frozen(v)) for k, v in bound.arguments.items() if k not in numbers)
         made = Method(
-            Recipe(self.function, settings, name, self.centralised, ordered=self.ordered, split=self.split), numbers
+            Recipe(self.function, settings, name, self.centralised, ordered=self.ordered, split=self.split),
+            numbers,
+            waiting,
         )
         made.build()  # lets the factory refuse bad values now, not inside a compiled program
         return made

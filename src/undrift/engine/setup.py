@@ -38,8 +38,10 @@ class Setup:
 
     def describe(self) -> dict[str, Any]:
         """The setting in words, for records."""
+        theorem = {"theorem": self.method.chosen_by} if self.method.chosen_by else {}
         return {
             "method": str(self.method),
+            **theorem,
             "problem": repr(self.problem),
             "rounds": self.rounds,
             "steps": str(self.plan.steps) if not callable(self.plan.steps) else "a function of the round",
@@ -86,6 +88,8 @@ def prepare(
     if participation is None:
         participation = uniform(problem.clients) if method.recipe.ordered else Everyone()
     plan = Plan(problem.clients, participation, steps, float(failures), int(seed))
+    if method.by_theorem:
+        method = _by_theorem(method, problem, plan, oracle)
     if method.recipe.split:
         problem.check_dialogue(oracle)
     if method.recipe.centralised:
@@ -93,6 +97,19 @@ def prepare(
         plan = Plan(1, Everyone(), _pooled_steps(steps), 0.0, int(seed))
     return Setup(
         method, problem, plan, oracle, int(rounds), int(seed), start, keep_iterates, int(record_every), on_divergence
+    )
+
+
+def _by_theorem(method: Method, problem: Problem, plan: Plan, oracle: Oracle) -> Method:
+    from ..theory.step_rule import resolve  # only where somebody asks for it
+
+    return resolve(
+        method,
+        problem,
+        steps=plan.steps,
+        oracle=oracle,
+        participation=plan.participation,
+        failures=plan.failures,
     )
 
 

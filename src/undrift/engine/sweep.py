@@ -112,8 +112,12 @@ def sweep(
             )
             for s in seed_list
         ]
+        at = {"rounds": rounds, "oracle": oracle, "on_divergence": "continue", **arguments}
+        ready = [
+            prepare(made, problem, **at).method if made.by_theorem else made for made in (methods[i] for i in members)
+        ]
         with precision.scope(problem.dtype):
-            for i, outcome in zip(members, _play(setups, [methods[i] for i in members], progress), strict=True):
+            for i, outcome in zip(members, _play(setups, ready, progress), strict=True):
                 outcomes[i] = outcome
     shape = tuple(len(values) for values in keys.values())
     columns = {name: _stacked([o[0][name] for o in outcomes], shape) for name in outcomes[0][0]}

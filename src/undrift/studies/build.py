@@ -22,7 +22,7 @@ from ..errors import InputError, unknown
 from ..links import compressed
 from ..oracles import Oracle
 from ..problems.base import Problem
-from ..recipe import Factory, Method, method
+from ..recipe import THEOREM, Factory, Method, method
 from .catalogue import PROBLEMS
 from .paths import absolute_paths
 from .solver import OPTIONS, solver_from
@@ -182,6 +182,8 @@ class MethodMaker:
             if key not in valid:
                 raise unknown(f"key of {spec.name}", key, [*valid, *METHOD_WORDS])
             for single in entry if isinstance(entry, list) else [entry]:
+                if single == THEOREM and key in getattr(factory, "traced", ("eta",)):
+                    continue
                 check_kind(spec.name, key, single, valid[key].annotation)
         links = (None if c is None else construct(c, COMPRESSORS, "compressor") for c in (spec.up, spec.down))
         return cls(spec, factory, *links)

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.setup import prepare
 from ..errors import InputError
 from ..plan import RandomSteps
 from ..problems.base import Constants, Problem
 from ..problems.network import Network
+from ..recipe import THEOREM
 from .build import MethodMaker
 
 # How far beyond (and below) the rule a grid looks, in factors: theorems are careful, so it looks upwards more.
@@ -26,6 +28,7 @@ class Choice(NamedTuple):
     value: Any
     why: str
     factors: tuple[float, ...] = GRID
+    how: str = "was not given"
 
 
 def choose(maker: MethodMaker, problem: Problem, steps: Any) -> dict[str, Choice]:
@@ -43,6 +46,29 @@ def choose(maker: MethodMaker, problem: Problem, steps: Any) -> dict[str, Choice
     except InputError as error:
         raise InputError(f"{maker.spec.name} needs {', '.join(missing)}, and there is no default: {error}") from error
     return {name: _choice(name, maker, problem, constants, steps) for name in missing}
+
+
+def by_theorem(maker: MethodMaker, problem: Problem, setting: dict[str, Any]) -> tuple[MethodMaker, dict[str, Choice]]:
+    """The method with the word "theorem" replaced by the number that its theorem asks for, and which theorem that was."""
+    asked = {key: entry for key, entry in maker.spec.parameters.items() if THEOREM in _entries(entry)}
+    if not asked:
+        return maker, {}
+    # What else is missing is filled in first: FedProx's rule depends on β.
+    open_still = {key: entry[0] for key, entry in maker.grid.items() if key not in asked}
+    waiting = maker.make(**open_still, **dict.fromkeys(asked, THEOREM))
+    made = prepare(waiting, problem, **setting).method
+    chosen = {key: Choice(made.numbers[key], made.chosen_by, how="by theorem") for key in asked}
+    values = {
+        key: [chosen[key].value if one == THEOREM else one for one in entry]
+        if isinstance(entry, list)
+        else chosen[key].value
+        for key, entry in asked.items()
+    }
+    return maker.with_parameters(**values), chosen
+
+
+def _entries(entry: Any) -> list[Any]:
+    return entry if isinstance(entry, list) else [entry]
 
 
 def grid_around(choice: Choice) -> list[float]:

@@ -1,0 +1,24 @@
+"""What methods promise, and whether they keep it.
+
+    c = ud.theory.constants(problem, path=run.iterates, oracle=oracle)     # L, μ, σ², ζ, …: exact or measured
+    bound = ud.theory.fedlin.strongly_convex(c, steps)                      # step size, curve, assumptions
+    print(ud.theory.check(run, bound))                                      # holds, or fails first at round t
+
+One module per paper; every function cites the theorem that it evaluates.
+"""
+
+from __future__ import annotations
+
+from . import centralised, curvature, fedavg, fedlin, fedtrack, round_map, ssl, stability, surrogate
+from .adviser import advise
+from .bound import Assumption, Bound
+from .constants import Constants, constants
+from .iterates import local_points, running_means, weighted_means
+from .quantity import Quantity, exact, measured
+from .verdict import Verdict, check
+
+__all__ = [
+    "Assumption", "Bound", "Constants", "Quantity", "Verdict", "advise", "centralised", "check", "constants", "curvature",
+    "exact", "fedavg", "fedlin", "fedtrack", "local_points", "measured", "round_map", "running_means", "ssl", "stability",
+    "surrogate", "weighted_means",
+]  # fmt: skip

@@ -1,0 +1,112 @@
+"""Random instances that are hard on theorems, and hundreds of runs of one shape as a single compiled program."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+import undrift as ud
+from undrift import precision
+from undrift.engine.setup import Setup, prepare
+from undrift.engine.simulate import Carry, advance, fresh_carry, kind_of, padded_plan
+from undrift.plan import Draw
+
+CLIENTS, DIM, SAMPLES = 4, 5, 6
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What `check` reads of a result."""
+
+    x: np.ndarray
+    history: dict[str, np.ndarray]
+    iterates: np.ndarray | None
+    setting: dict[str, Any]
+
+
+@partial(jax.jit, static_argnums=0)
+def _advance_all(kind, problems, references, numbers, x0, keys, carry, plans, count, rounds):
+    state = Carry(*[0] * len(Carry._fields))._replace(round=None)
+    single = partial(advance, kind)
+    in_axes = (0, 0, 0, 0, 0, state, 0, None, None)
+    return jax.vmap(single, in_axes=in_axes, out_axes=(state, 0))(
+        problems, references, numbers, x0, keys, carry, plans, count, rounds
+    )
+
+
+def run_all(setups: list[Setup]) -> list[Run]:
+    """All of these runs at once: same method, oracle and shapes; problems, numbers, seeds and plans may differ."""
+    first = setups[0]
+    kind, rounds = kind_of(first), first.rounds
+    assert all(kind_of(s) == kind for s in setups)
+    assert rounds < kind.capacity
+    with precision.scope(first.problem.dtype):
+        stack = lambda *rows: np.stack([np.asarray(r) for r in rows])  # noqa: E731
+        problems = jax.tree.map(stack, *[s.problem for s in setups])
+        references = jax.tree.map(stack, *[s.problem.reference() for s in setups])
+        numbers = {k: np.array([s.method.numbers[k] for s in setups]) for k in first.method.numbers}
+        carry = fresh_carry(first)
+        carries = jax.tree.map(lambda leaf: np.stack([leaf] * len(setups)), carry)._replace(round=carry.round)
+        plans = [padded_plan(s, 0, rounds + 1, kind.capacity) for s in setups]
+        plan = Draw(*(None if p[0] is None else np.stack(p) for p in zip(*plans, strict=True)))
+        keys = jax.vmap(jax.random.key)(np.array([s.seed for s in setups], np.uint32))
+        x0 = np.stack([s.x0 for s in setups])
+        _, records = _advance_all(kind, problems, references, numbers, x0, keys, carries, plan, rounds + 1, rounds)
+        columns, iterates = jax.device_get((records.evaluation.columns, records.iterates))
+    return [
+        Run(
+            x=iterates[i, rounds] if first.keep_iterates else s.x0,
+            history={k: np.asarray(c[i, : rounds + 1], np.float64) for k, c in columns.items()},
+            iterates=iterates[i, : rounds + 1] if first.keep_iterates else None,
+            setting={"seed": s.seed, "oracle": str(s.oracle)},
+        )
+        for i, s in enumerate(setups)
+    ]
+
+
+def setup(method: Any, problem: Any, **arguments: Any) -> Setup:
+    return prepare(method, problem, **arguments)
+
+
+def spd(rng: np.random.Generator, kappa: float, smallest: float = 1.0) -> np.ndarray:
+    """A random positive definite matrix with eigenvalues from `smallest` to kappa·smallest, both ends reached."""
+    V, _ = np.linalg.qr(rng.normal(size=(DIM, DIM)))
+    values = smallest * kappa ** np.concatenate([[0.0, 1.0], rng.uniform(size=DIM - 2)])
+    return (V * values) @ V.T
+
+
+def hard_quadratic(rng: np.random.Generator, worst: float = 1e4) -> ud.problems.base.Problem:
+    """Every client with its own spectrum, axes, scale and minimiser; conditioning up to `worst`, minimisers far apart."""
+    kappa = worst ** rng.uniform()
+    A = np.stack([spd(rng, kappa ** rng.uniform()) for _ in range(CLIENTS)])
+    A[rng.integers(CLIENTS)] = spd(rng, kappa)
+    apart = 10 ** rng.uniform(-2, 3)
+    minimisers = apart * rng.normal(size=(CLIENTS, DIM)) + 10 * rng.normal(size=DIM)
+    return ud.problems.quadratic(A, np.einsum("ijk,ik->ij", A, minimisers))
+
+
+def uneven_steps(rng: np.random.Generator) -> np.ndarray:
+    """τ_i from 1 to 100, at random, with the extremes often present."""
+    steps = rng.integers(1, 101, CLIENTS)
+    if rng.uniform() < 0.5:
+        steps[0], steps[1] = 1, 100
+    return steps
+
+
+def hard_least_squares(rng: np.random.Generator, rank_deficient: bool = False) -> ud.problems.base.Problem:
+    """Rows of very different length; with `rank_deficient` f has many minimisers."""
+    A = rng.normal(size=(CLIENTS, SAMPLES, DIM)) * 10 ** rng.uniform(-1, 1, (CLIENTS, SAMPLES, 1))
+    if rank_deficient:
+        A[..., -1] = A[..., 0]
+    b = 10 ** rng.uniform(-1, 2) * rng.normal(size=(CLIENTS, SAMPLES))
+    return ud.problems.least_squares(A, b)
+
+
+def failures(runs: list[Run], bounds: list[Any], problems: list[Any]) -> list[str]:
+    """What `check` says of the runs that break their bound, the sharper telescoped form included."""
+    verdicts = [ud.theory.check(r, b, p) for r, b, p in zip(runs, bounds, problems, strict=True)]
+    return [f"instance {i}: {v}" for i, v in enumerate(verdicts) if not v.holds or v.telescoped is False]

@@ -1,0 +1,100 @@
+"""How fast clients compute and how fast their links are: what turns rounds into seconds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, unknown
+
+LINK_KEYS = ("up", "down", "latency")
+
+
+@dataclasses.dataclass(frozen=True)
+class Resources:
+    """Gradient evaluations per second of every client; bytes per second up and down; seconds an exchange takes on its way.
+
+    A gradient evaluation is one call of the oracle: ∇f_i on all of a client's data, or on one mini-batch.
+
+    >>> Resources.of(3, speeds="10..1000", link="up=1e5,latency=0.2")
+    Resources(speeds=(10.0, 100.0, 1000.0), up=100000.0, down=10000000.0, latency=0.2)
+    """
+
+    speeds: tuple[float, ...]
+    up: float = 1e6
+    down: float = 1e7
+    latency: float = 0.05
+
+    @classmethod
+    def of(cls, clients: int, speeds: Any = 100.0, link: Any = None) -> Resources:
+        """`speeds`: one number, one per client, or "lo..hi" (spread evenly on a logarithmic scale over the clients).
+
+        `link`: a dictionary or a word up=1e6,down=1e7,latency=0.05; what is missing keeps its default.
+        """
+        return cls(_speeds(speeds, clients), **_link(link))
+
+    @property
+    def unequal(self) -> bool:
+        return max(self.speeds) > 1.01 * min(self.speeds)
+
+    def steps_by_speed(self, most: int) -> np.ndarray:
+        """τ_i in proportion to the clients' speeds, the fastest taking `most`; nobody takes fewer than 1."""
+        speeds = np.asarray(self.speeds)
+        return np.maximum(1, np.rint(most * speeds / speeds.max())).astype(np.int64)
+
+    def __str__(self) -> str:
+        low, high = min(self.speeds), max(self.speeds)
+        speed = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+        return f"{speed} gradients/s, {_bytes(self.up)}/s up, {_bytes(self.down)}/s down, latency {1000 * self.latency:g} ms"
+
+
+def _speeds(words: Any, clients: int) -> tuple[float, ...]:
+    try:
+        if isinstance(words, str) and ".." in words:
+            low, high = (float(part) for part in words.split(".."))
+            numbers = np.geomspace(low, high, clients) if low > 0 and high > 0 else np.array([low, high])
+        else:
+            parts = words.split(",") if isinstance(words, str) else words
+            numbers = np.atleast_1d(np.asarray(parts, float))
+    except (TypeError, ValueError):
+        raise InputError(f"speeds are written 100, or 10,20,40 (one per client), or 10..1000; got {words!r}") from None
+    if numbers.shape not in ((1,), (clients,)):
+        raise InputError(f"speeds must be one number or one per client ({clients}), got {numbers.size} of them")
+    if not np.all(np.isfinite(numbers) & (numbers > 0)):
+        raise InputError(f"speeds are gradients per second, finite numbers > 0; got {words!r}")
+    return tuple(float(n) for n in np.broadcast_to(numbers, (clients,)))
+
+
+def _link(words: Any) -> dict[str, float]:
+    given: dict[str, Any] = {}
+    if isinstance(words, str):
+        for part in filter(None, words.split(",")):
+            key, equals, text = part.partition("=")
+            if not equals:
+                raise InputError(f"a link is written up=1e6,down=1e7,latency=0.05; got {words!r}")
+            given[key.strip()] = text.strip()
+    else:
+        given = dict(words or {})
+    found = {}
+    for key, value in given.items():
+        if key not in LINK_KEYS:
+            raise unknown("key of a link", key, LINK_KEYS)
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise InputError(f"{key} of a link must be a number, got {value!r}") from None
+        if not (np.isfinite(number) and (number > 0 or (key == "latency" and number == 0))):
+            raise InputError(
+                f"{key} of a link must be a finite number {'≥' if key == 'latency' else '>'} 0, got {value}"
+            )
+        found[key] = number
+    return found
+
+
+def _bytes(count: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:g} {unit}"
+    return f"{count:g} B"

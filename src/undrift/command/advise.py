@@ -1,0 +1,140 @@
+"""`undrift advise`: which method, step size, local steps and compression, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ..advice import Advice, advise
+from ..advice.adviser import LOCAL_STEPS
+from ..errors import InputError
+from ..studies.build import build_problem, build_steps, run_arguments
+from ..studies.spec import Study
+from ..studies.words import scalar
+from . import codes
+from .directory import command_line
+from .run import title_of
+from .setting import study_from_arguments
+from .talk import Stop, Talk
+from .versions import versions
+
+FILES = ("advice.json", "advice.csv", "advice.md", "advice.png", "advice.svg")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """The command."""
+    talk = Talk(arguments.quiet, arguments.json)
+    folder = _folder(arguments)
+    study = study_from_arguments(_without_steps(arguments))
+    problem = build_problem(study)
+    setting = run_arguments(study, problem)
+    steps = [build_steps(scalar(word), problem.clients) for word in arguments.steps or map(str, LOCAL_STEPS)]
+    with talk.progress() as bar, Stop() as stop:
+        task = bar.add_task("", total=None)
+
+        def progress(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+            stop.heard()
+
+        advice = advise(
+            problem,
+            arguments.target,
+            on=arguments.on,
+            absolute=arguments.absolute,
+            steps=[_known(entry) for entry in steps],
+            speeds=arguments.speeds,
+            link=arguments.link,
+            by=arguments.by,
+            methods=arguments.method,
+            measure=arguments.measure,
+            rounds=arguments.rounds,
+            seed=study.run.seed,
+            oracle=setting["oracle"],
+            participation=setting["participation"],
+            failures=setting["failures"],
+            progress=progress,
+        )
+    command = _command(study, advice)
+    content = {
+        **advice.words(),
+        "study": study.words(),
+        "command": command_line(),
+        "run": command,
+        "versions": versions(),
+    }
+    _write(advice, folder, study, command, content, arguments.no_figures)
+    if arguments.json:
+        print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        _show(advice, study, command, talk)
+    if folder is not None:
+        talk.note(f"written to {folder}")
+    return codes.OK
+
+
+def _folder(arguments: argparse.Namespace) -> Path | None:
+    if arguments.out is None:
+        return None
+    folder = Path(arguments.out)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: choose another directory with --out")
+    if folder.is_dir() and any((folder / name).exists() for name in FILES) and not arguments.overwrite:
+        raise InputError(f"{folder} already holds an advice: --overwrite replaces it")
+    return folder
+
+
+def _without_steps(arguments: argparse.Namespace) -> argparse.Namespace:
+    """`--steps` names several choices here, and `--rounds` is a budget: neither belongs to the study."""
+    return argparse.Namespace(**{**vars(arguments), "steps": None, "rounds": None})
+
+
+def _known(steps: Any) -> Any:
+    if isinstance(steps, int | list):
+        return steps
+    raise InputError(
+        f"advice is given for local steps that are the same in every round, got {steps}: write 2..100:fixed"
+    )
+
+
+def _command(study: Study, advice: Advice) -> str:
+    """The run that the advice recommends, as a command."""
+    best = advice.recommended
+    if best is None:
+        return ""
+    words = [f"{key}={value}" for key, value in study.problem.items() if key != "name"]
+    problem = study.problem.get("name", "") + (":" + ",".join(words) if words else "")
+    counts = [int(t) for t in best.steps]
+    steps = str(counts[0]) if len(set(counts)) == 1 else ",".join(map(str, counts))
+    where = f"--problem {problem}" if study.source == "command line" else study.source
+    rounds = advice.costs_rounds(best)
+    return f"undrift run {where} {best.method_word()} --steps {steps} --rounds {rounds}"
+
+
+def _write(
+    advice: Advice, folder: Path | None, study: Study, command: str, content: dict[str, Any], no_figures: bool
+) -> None:
+    if folder is None:
+        return
+    from ..report.advice import page, write_csv, write_figure
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        (folder / name).unlink(missing_ok=True)
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / "advice.json").write_text(text + "\n", encoding="utf-8")
+    (folder / "advice.md").write_text(page(advice, title_of(study), command), encoding="utf-8")
+    write_csv(advice, folder / "advice.csv")
+    if not no_figures:
+        write_figure(advice, folder, title_of(study))
+
+
+def _show(advice: Advice, study: Study, command: str, talk: Talk) -> None:
+    from ..report.advice import advice_table
+
+    talk.results.print(advice_table(advice, title_of(study)))
+    for sentence in advice.why:
+        talk.results.print(f"• {sentence}", markup=False)
+    if command:
+        talk.results.print(f"\n{command}", markup=False, soft_wrap=True)

@@ -1,0 +1,213 @@
+"""The adviser's table, page and figure."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from rich.table import Table
+from rich.text import Text
+
+from ..advice import Advice, Candidate
+from ..advice.words import duration
+from .labels import Mark, place_labels
+from .style import COLOURS, RC, looks
+from .tables import plain_table
+
+HEADS = ("method", "τ", "step", "rounds", "measured", "promised", "MB ↑", "MB ↓", "gradients", "time")
+
+
+def advice_table(advice: Advice, title: str) -> Table:
+    """One row per method, with its cheapest local steps; the recommended one is marked."""
+    how = advice.how if advice.how in ("exact", "estimated") else "not predicted"
+    caption = (
+        f"rounds: {how}; promised: by theorem, with its own step; costs to {advice.target_text}. {advice.resources}."
+    )
+    table = plain_table(title, caption)
+    for head in HEADS:
+        table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
+    for candidate in advice.best_of_each():
+        table.add_row(*_cells(advice, candidate), style="reverse" if _is_best(advice, candidate) else None)
+    return table
+
+
+def _cells(advice: Advice, candidate: Candidate) -> list[Any]:
+    colour = COLOURS.get(candidate.option.name, "default")
+    name = candidate.label + (" (reference)" if candidate.option.reference else "")
+    costs = candidate.costs
+    return [
+        Text(name, style=f"bold {'default' if colour == '#000000' else colour}"),
+        candidate.local_steps,
+        "–" if candidate.step is None else f"{candidate.step:.3g}",
+        _predicted(candidate),
+        _measured(candidate),
+        _promised(candidate),
+        *(
+            ["–"] * 4
+            if costs is None
+            else [
+                f"{costs.bytes_up / 1e6:.3g}",
+                f"{costs.bytes_down / 1e6:.3g}",
+                f"{costs.gradients:,.0f}",
+                duration(costs.seconds),
+            ]
+        ),
+    ]
+
+
+def _predicted(candidate: Candidate) -> str:
+    if candidate.forecast is None:
+        return "?"
+    if candidate.forecast.rounds is None:
+        floor = candidate.forecast.floor
+        return f"floor {floor:.0e}" if np.isfinite(floor) else "never"
+    return f"{candidate.forecast.rounds:,}"
+
+
+def _measured(candidate: Candidate) -> str:
+    if candidate.measured is None:
+        return "–"
+    rounds = candidate.measured.rounds
+    return f"{rounds:,}" if rounds is not None else f">{candidate.measured.played:,}"
+
+
+def _promised(candidate: Candidate) -> str:
+    guarantee = candidate.guarantee
+    if guarantee is None:
+        return "–"
+    return "never" if guarantee.rounds is None else f"{guarantee.rounds:,}"
+
+
+def _is_best(advice: Advice, candidate: Candidate) -> bool:
+    best = advice.recommended
+    return best is not None and candidate.label == best.label and candidate.local_steps == best.local_steps
+
+
+def write_csv(advice: Advice, path: Path) -> None:
+    """One row per candidate, all local steps."""
+    kinds = ("rounds", "bytes_up", "bytes_down", "gradients", "seconds")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(
+            ["label", "local_steps", "prediction", "reaches", "step", "relative_floor", "theorem", "guaranteed_rounds"]
+            + [f"{source}_{kind}" for source in ("predicted", "measured") for kind in kinds]
+        )
+        for candidate in advice.candidates:
+            words = candidate.words()
+            costs = [(words[source] or {}).get(kind, "") for source in ("predicted", "measured") for kind in kinds]
+            head = [words["label"], candidate.local_steps, words["prediction"], words["reaches"], words["step"]]
+            head += [words["relative_floor"], words["theorem"], words["guaranteed_rounds"]]
+            writer.writerow(["" if entry is None else entry for entry in (*head, *costs)])
+
+
+def page(advice: Advice, title: str, command: str) -> str:
+    """The advice as Markdown."""
+    lines = [f"# Advice: {title}", "", f"Target: {advice.target_text}. Resources: {advice.resources}.", ""]
+    lines += [f"- {sentence}" for sentence in advice.why]
+    if command:
+        lines += ["", "```sh", command, "```"]
+    lines += ["", "| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
+    for candidate in advice.best_of_each():
+        cells = [str(cell) for cell in _cells(advice, candidate)]
+        cells[0] = f"**{cells[0]}**" if _is_best(advice, candidate) else cells[0]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+def write_figure(advice: Advice, folder: Path, title: str) -> list[Path]:
+    """advice.png and advice.svg: the recommended method against its theorem; all methods over virtual time."""
+    with mpl.rc_context(RC):
+        figure = Figure(figsize=(11.6, 4.2), layout="constrained")
+        FigureCanvasAgg(figure)
+        left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
+        figure.suptitle(title, fontsize=9, color="#333333")
+        _recommended(left, advice)
+        _everyone(right, advice)
+        paths = [folder / "advice.png", folder / "advice.svg"]
+        figure.savefig(paths[0], dpi=200, facecolor="white")
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths
+
+
+def _recommended(panel: Axes, advice: Advice) -> None:
+    best = advice.recommended
+    _dress(panel, advice)
+    panel.set_xlabel("communication rounds")
+    if best is None:
+        panel.set_title("no method reaches the target", fontsize=9)
+        return
+    colour = COLOURS.get(best.option.name, "#333333")
+    panel.set_title(f"{best.label}, τ = {best.local_steps}, {best.option.number} = {best.step:.3g}", fontsize=9)
+    relative = advice.goal.column == "gap"
+    shown = advice.costs_rounds(best)
+    if best.curve is not None:
+        panel.plot(
+            best.curve[: 2 * shown + 2], color=colour, linestyle="--", linewidth=1.4, label=f"predicted ({best.how})"
+        )
+    if best.measured is not None:
+        values = best.measured.curve / (advice.start if relative else 1)
+        panel.plot(values, color=colour, linewidth=1.8, alpha=0.75, label="measured")
+    promise = best.guarantee
+    if promise is not None and relative and advice.distance is not None:
+        rounds = int(min(max(4 * shown, 40), 4000))
+        curve = promise.curve(rounds, advice.start, advice.distance, advice.smoothness or 1.0)
+        panel.plot(curve, color="#666666", linewidth=1.2, linestyle=":", label=f"promised: {promise.theorem}")
+        panel.set_xscale("symlog", linthresh=max(2, shown))
+        panel.xaxis.set_minor_locator(mpl.ticker.NullLocator())
+    panel.set_xlim(left=0)
+    panel.legend(frameon=False, fontsize=8, loc="upper right")
+
+
+def _everyone(panel: Axes, advice: Advice) -> None:
+    _dress(panel, advice)
+    panel.set_xlabel("virtual seconds")
+    relative = advice.goal.column == "gap"
+    rows = [c for c in advice.best_of_each() if c.curve is not None or c.measured is not None]
+    marks = []
+    for candidate, look in zip(rows, looks([c.option.name for c in rows]), strict=True):
+        measured = candidate.measured
+        values = candidate.curve if measured is None else measured.curve / (advice.start if relative else 1)
+        assert values is not None
+        arrived = candidate.costs
+        stop = len(values) if arrived is None else min(len(values), arrived.rounds + 1)
+        values = np.asarray(values[:stop], float)
+        times = np.array([candidate.tariff.after(t).seconds for t in range(len(values))])
+        kept = np.isfinite(values) & (values > 0) & (values < 1e3 if relative else np.isfinite(values))
+        if not np.any(kept):
+            continue
+        # Round 0 has no place on a logarithmic axis: it stands half a round before the first.
+        times[0] = max(times[0], candidate.tariff.after(1).seconds / 2)
+        times, values = times[kept], np.maximum(values[kept], panel.get_ylim()[0])
+        panel.plot(times, values, color=look.colour, linestyle=look.dash, linewidth=1.4)
+        marks.append(
+            Mark(f"{candidate.label} τ={candidate.local_steps}", look.colour, float(times[-1]), float(values[-1]))
+        )
+    panel.set_xscale("log")
+    place_labels(panel, marks)
+
+
+def _dress(panel: Axes, advice: Advice) -> None:
+    relative = advice.goal.column == "gap"
+    if advice.goal.column != "accuracy":
+        panel.set_yscale("log")
+    target = advice.goal.value / advice.start if relative else advice.goal.value
+    if relative:
+        panel.set_ylim(min(target, 0.1) / 10, 10)
+    panel.axhline(target, color="#888888", linewidth=0.8)
+    panel.annotate(
+        "target", (0.01, target), xycoords=("axes fraction", "data"), fontsize=7.5, color="#666666", va="bottom"
+    )
+    names = {
+        "gap": r"relative gap $(f(x_t)-f^\star)\,/\,(f(x_0)-f^\star)$",
+        "loss": "loss",
+        "accuracy": "test accuracy",
+    }
+    panel.set_ylabel(names[advice.goal.column])
+    panel.grid(visible=True, which="major")
+    panel.set_axisbelow(True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from .command import codes
 from .command.parser import build_parser
 
-COMMANDS = {name: name for name in ("run", "compare", "explain", "partition", "data")} | {"list": "listing"}
+COMMANDS = {name: name for name in ("run", "compare", "advise", "reproduce", "explain", "partition", "data")} | {"list": "listing"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ BAD_INPUT = 2
 DIVERGED = 3
 BAD_CHECKPOINT = 4
 MISSING_DATA = 5
+CLAIM_FAILED = 6
 INTERRUPTED = 130
 
 EXIT_CODES = {
@@ -15,5 +16,6 @@ EXIT_CODES = {
     DIVERGED: "the loss stopped being finite",
     BAD_CHECKPOINT: "a checkpoint is corrupt or of another run",
     MISSING_DATA: "data are not here, or could not be downloaded",
+    CLAIM_FAILED: "a claim does not hold (reproduce --strict)",
     INTERRUPTED: "interrupted, the run can be resumed",
 }

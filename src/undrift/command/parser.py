@@ -49,6 +49,8 @@ def build_parser() -> Parser:
         epilog="examples:\n"
         "  undrift compare                              the main methods on embedded data: table, figures, CSV\n"
         "  undrift run --method fedlin --problem least_squares --rounds 50 --steps 20\n"
+        "  undrift reproduce fedlin/fig2                a figure of a paper, and whether its claims hold\n"
+        "  undrift advise --problem least_squares       which method, step size and local steps, and why\n"
         "  undrift explain fedlin --up top_k:50         a round as a message diagram, with sizes\n"
         "  undrift list                                 methods, problems, compressors, oracles, participation\n"
         "  undrift partition --data digits --clients 20 --how exdir:classes=2,alpha=10 --out runs/parts\n"
@@ -59,6 +61,8 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     _add_run(commands)
     _add_compare(commands)
+    _add_advise(commands)
+    _add_reproduce(commands)
     _add_explain(commands)
     _add_list(commands)
     _add_partition(commands)
@@ -77,6 +81,16 @@ def _command(commands: Any, name: str, summary: str, details: str, examples: str
     return made
 
 
+def step_size(word: str) -> float | str:
+    """A number, or the word that leaves it to the theorem."""
+    if word == "theorem":
+        return word
+    try:
+        return float(word)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a step size is a number, or the word theorem; got {word!r}") from None
+
+
 def _add_run(commands: Any) -> None:
     run = _command(
         commands,
@@ -89,7 +103,11 @@ def _add_run(commands: Any) -> None:
     )
     run.add_argument("study", nargs="?", metavar="STUDY.toml", help="a study file; its first method is run")
     run.add_argument("--method", metavar="METHOD", help="a name, or path/to/file.py:factory for your own")
-    run.add_argument("--eta", type=float, help="step size (chosen by a rule that is said if missing)")
+    run.add_argument(
+        "--eta",
+        type=step_size,
+        help="step size: a number, or theorem for what its theorem asks for (chosen by a rule that is said if missing)",
+    )
     _add_setting(run)
     _add_output(run)
     run.add_argument(
@@ -110,10 +128,102 @@ def _add_compare(commands: Any) -> None:
     )
     compare.add_argument("study", nargs="?", metavar="STUDY.toml", help="a study file; all its methods are run")
     compare.add_argument("--method", nargs="+", action="extend", metavar="METHOD", help="one or more methods")
-    compare.add_argument("--eta", type=float, nargs="+", help="the grid of step sizes, for every method")
+    compare.add_argument(
+        "--eta", type=step_size, nargs="+", help="the grid of step sizes, for every method; theorem may be one of them"
+    )
     compare.add_argument("--seeds", type=int, help="number of seeds (1)")
     _add_setting(compare)
     _add_output(compare)
+
+
+def _add_reproduce(commands: Any) -> None:
+    reproduce = _command(
+        commands,
+        "reproduce",
+        "run the papers' figures, tables and theorems, and decide what they claim",
+        "Results are kept: what is there is not run again, and an interrupted run continues with what is missing.",
+        "  undrift reproduce --list\n"
+        "  undrift reproduce fedlin/fig2                one item\n"
+        "  undrift reproduce fedlin ssl/fig4            a paper, and an item of another one\n"
+        "  undrift reproduce --all --scale paper        everything, at the papers' own sizes\n"
+        "  undrift reproduce --report docs/reproduction.md   a page from the results that are there",
+    )
+    reproduce.add_argument("items", nargs="*", metavar="ITEM", help="an item (fedlin/fig2) or a paper (fedlin)")
+    reproduce.add_argument("--all", action="store_true", help="every item of every paper")
+    reproduce.add_argument("--list", action="store_true", help="name all items, and what is there of them")
+    reproduce.add_argument(
+        "--scale",
+        choices=["quick", "short", "paper"],
+        default="quick",
+        help="quick (default): networks on small data, everything else at full size; short: the papers' data and models, fewer "
+        "rounds or seeds; paper: the papers' own settings",
+    )
+    output = reproduce.add_argument_group("output")
+    output.add_argument(
+        "--out", default="runs/reproduction", metavar="DIR", help="where results are kept (runs/reproduction)"
+    )
+    output.add_argument("--again", action="store_true", help="run anew what is there already")
+    output.add_argument(
+        "--redraw", action="store_true", help="draw figures and pages anew from the data that are there"
+    )
+    output.add_argument("--strict", action="store_true", help="exit with code 6 if a claim does not hold")
+    output.add_argument("--report", metavar="FILE.md", help="write a page of all results in DIR")
+    output.add_argument("--json", action="store_true", help="verdicts as JSON on standard output")
+    output.add_argument("--quiet", action="store_true", help="no progress, no notes")
+
+
+def _add_advise(commands: Any) -> None:
+    advise = _command(
+        commands,
+        "advise",
+        "say which method, step size, local steps and compression to use, and why",
+        "Rounds to the target are predicted (exactly on quadratics), and measured with --measure; costs follow from them.",
+        "  undrift advise --problem least_squares:alpha=50 --target 1e-6\n"
+        "  undrift advise --problem digits --speeds 5..100 --link up=1e5,down=1e6,latency=0.1 --measure --out runs/advice\n"
+        "  undrift advise study.toml --by bytes --steps 1 10 50\n"
+        "  undrift advise --problem network:data=digits --on accuracy --target 0.9 --measure --rounds 50\n\n"
+        + NOTATION,
+    )
+    advise.add_argument(
+        "study", nargs="?", metavar="STUDY.toml", help="a study file: its problem and its plan are used"
+    )
+    advise.add_argument("--problem", metavar="PROBLEM", help="a name with arguments, see `undrift list`")
+    advise.add_argument("--target", type=float, default=1e-6, help="f − f* ≤ target·(f₀ − f*) (1e-6)")
+    advise.add_argument("--absolute", action="store_true", help="the target is f − f* itself")
+    advise.add_argument(
+        "--on",
+        choices=["gap", "loss", "accuracy"],
+        default="gap",
+        help="what the target is of; loss, accuracy: measured",
+    )
+    advise.add_argument("--steps", nargs="+", metavar="τ", help="numbers of local steps to consider (1 2 5 10 20 50)")
+    advise.add_argument("--method", nargs="+", action="extend", metavar="METHOD", help="consider these only")
+    advise.add_argument(
+        "--by",
+        choices=["seconds", "bytes", "rounds", "gradients"],
+        default="seconds",
+        help="what is minimised (seconds)",
+    )
+    means = advise.add_argument_group("means")
+    means.add_argument(
+        "--speeds", default="100", metavar="S", help="gradients per second: 100 | 10,20,40 | 10..1000 (100)"
+    )
+    means.add_argument("--link", metavar="WORDS", help="bytes/s and seconds: up=1e6,down=1e7,latency=0.05 (these)")
+    setting = advise.add_argument_group("setting")
+    setting.add_argument("--participation", metavar="WORD", help="full, uniform:N or permuted:N (but full: measured)")
+    setting.add_argument("--failures", type=float, metavar="P", help="probability that a client does not answer")
+    setting.add_argument("--oracle", metavar="WORD", help="full, minibatch:B or noisy:VARIANCE (but full: measured)")
+    setting.add_argument("--seed", type=int, help="seed of the runs (data have their own: data_seed)")
+    setting.add_argument(
+        "--measure", action="store_true", help="run the candidates, over step sizes around the predicted ones"
+    )
+    setting.add_argument("--rounds", type=int, default=2000, metavar="T", help="most rounds of a measured run (2000)")
+    output = advise.add_argument_group("output")
+    output.add_argument("--out", metavar="DIR", help="write advice.json, .csv, .md, .png, .svg there")
+    output.add_argument("--overwrite", action="store_true", help="replace the advice in DIR")
+    output.add_argument("--json", action="store_true", help="the advice as JSON on standard output")
+    output.add_argument("--no-figures", action="store_true", help="draw no figure")
+    output.add_argument("--quiet", action="store_true", help="no progress, no notes")
 
 
 def _add_setting(parser: argparse.ArgumentParser) -> None:

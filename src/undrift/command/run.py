@@ -162,7 +162,7 @@ def says_what(arguments: argparse.Namespace) -> bool:
 
 
 def _comments(chosen: dict[str, Choice]) -> tuple[str, ...]:
-    return tuple(f"{name} = {choice.value:g} was not given: {choice.why}" for name, choice in chosen.items())
+    return tuple(f"{name} = {choice.value:g} {choice.how}: {choice.why}" for name, choice in chosen.items())
 
 
 def _save(plan: Plan, result: Result, status: str) -> dict[str, Any]:

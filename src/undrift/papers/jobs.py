@@ -1,0 +1,221 @@
+"""Single training runs that figures and tables share, each kept in a folder of its own.
+
+A job is a setting; its name carries a hash of it, so that nothing is run twice, whichever item asks for it. A job that was
+stopped continues from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+KEPT = ("accuracy", "test_loss", "loss")
+WEIGHT_DECAY = 1e-4
+BATCH = 20
+TRAIN_SAMPLE = 500
+STALE_SECONDS = 120.0  # a lock whose owner has not touched it for so long belongs to nobody
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One method on one partition of one data set."""
+
+    data: str
+    model: str
+    clients: int
+    partition: str  # "exdir:1,10" (classes, α), "iid", "by_group", or "map:<file>" in the data directory
+    method: str  # "fedavg" or "sequential_fl"
+    eta: float
+    steps: int
+    rounds: int
+    seed: int
+    cohort: int = 10
+    clip: float | None = None
+    record_every: int = 2
+    batch: int = BATCH
+    weight_decay: float = WEIGHT_DECAY
+
+    @property
+    def key(self) -> str:
+        """A hash of the whole setting."""
+        text = json.dumps(dataclasses.asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    @property
+    def name(self) -> str:
+        """For people first, with the hash behind."""
+        shared = self.partition.split("/")[-1].removesuffix(".json").replace(":", "").replace(",", "-")
+        clip = "" if self.clip is None else "-clip"
+        return (
+            f"{self.data}-{self.model}-m{self.clients}-{shared}-{self.method}-K{self.steps}-eta{self.eta:g}{clip}"
+            f"-T{self.rounds}-seed{self.seed}-{self.key}"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a job left behind."""
+
+    job: Job
+    rounds: np.ndarray  # those that were evaluated
+    columns: dict[str, np.ndarray]
+    summary: dict[str, Any]
+
+    @property
+    def accuracy(self) -> np.ndarray:
+        return self.columns["accuracy"]
+
+    def last(self, rounds: int = 20) -> np.ndarray:
+        """Accuracies of the last so many rounds (those of them that were evaluated)."""
+        return self.accuracy[self.rounds > self.rounds[-1] - rounds]
+
+    def rounds_to(self, accuracy: float) -> int | None:
+        """The first evaluated round with at least this accuracy."""
+        reached = np.flatnonzero(self.accuracy >= accuracy)
+        return int(self.rounds[reached[0]]) if reached.size else None
+
+
+def outcome(job: Job, folder: Path) -> Outcome | None:
+    """The result of a job, if it is there."""
+    place = folder / job.name
+    if not (place / "summary.json").is_file():
+        return None
+    with (place / "history.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    columns = {name: np.array([float(row[name]) for row in rows]) for name in rows[0] if name != "round"}
+    rounds = np.array([int(row["round"]) for row in rows])
+    return Outcome(job, rounds, columns, json.loads((place / "summary.json").read_text()))
+
+
+def finish(job: Job, folder: Path, progress: Callable[[int, int], None] | None = None) -> Outcome:
+    """The result of a job: read if it is there, else run (or continued) now."""
+    found = outcome(job, folder)
+    if found is None:
+        _run(job, folder / job.name, progress)
+        found = outcome(job, folder)
+        assert found is not None
+    return found
+
+
+def work_through(jobs: Iterable[Job], folder: Path, report: Callable[[str], None]) -> int:
+    """Run what is missing, in order; several processes may share the list. Returns how many were run here."""
+    done = 0
+    for job in jobs:
+        if outcome(job, folder) is not None:
+            continue
+        with _claim(folder / job.name) as mine:
+            if not mine:
+                continue
+            began, touched = time.time(), [time.time()]
+
+            def beat(round: int, rounds: int, job: Job = job, touched: list[float] = touched) -> None:
+                if time.time() - touched[0] > STALE_SECONDS / 6:
+                    os.utime(folder / job.name / "lock")
+                    touched[0] = time.time()
+
+            ended = finish(job, folder, beat)
+            report(f"{job.name}: {ended.last().mean():.4f} in {time.time() - began:.0f} s")
+            done += 1
+    return done
+
+
+@contextlib.contextmanager
+def _claim(place: Path) -> Iterator[bool]:
+    """Whether this process may run the job; the lock dies with a process that stops touching it."""
+    place.mkdir(parents=True, exist_ok=True)
+    lock = place / "lock"
+    with contextlib.suppress(FileNotFoundError):
+        if time.time() - lock.stat().st_mtime > STALE_SECONDS:
+            lock.unlink()
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.unlink(missing_ok=True)
+
+
+def build_problem(job: Job) -> Any:
+    """The federated problem of a job."""
+    from ..data import load
+    from ..problems.network import network
+    from ..studies.networks import model_builder
+    from ..studies.partition import draw_parts
+
+    dataset = load(job.data)
+    if job.partition.startswith("map:"):
+        parts = _published_map(job.partition.removeprefix("map:"), len(dataset.train.y))
+    else:
+        parts = draw_parts(job.partition, dataset, job.clients, job.seed)
+    model = model_builder(job.model)(dataset)
+    return network(model, dataset.train, parts, test=dataset.test, batch=job.batch, train_sample=TRAIN_SAMPLE)
+
+
+def _published_map(name: str, samples: int) -> Any:
+    from ..data import from_map
+
+    path = Path(os.environ.get("UNDRIFT_DATA", "")) / name
+    if not path.is_file():
+        raise InputError(
+            f"the partition map {name} is looked for in the data directory (UNDRIFT_DATA), not found: {path}"
+        )
+    return from_map(path, samples=samples)
+
+
+def _run(job: Job, place: Path, progress: Callable[[int, int], None] | None) -> None:
+    from .. import plan
+    from ..algorithms import METHODS
+    from ..command.versions import versions
+    from ..engine.simulate import run
+    from ..studies.solver import solver_from
+
+    place.mkdir(parents=True, exist_ok=True)
+    method = METHODS[job.method](eta=job.eta, solver=solver_from(job.weight_decay, job.clip))
+    everyone = job.cohort >= job.clients
+    cohort = plan.permuted(job.cohort) if job.method == "sequential_fl" else plan.uniform(job.cohort)
+    result = run(
+        method,
+        build_problem(job),
+        rounds=job.rounds,
+        steps=job.steps,
+        participation=None if everyone else cohort,
+        seed=job.seed,
+        record_every=job.record_every,
+        on_divergence="continue",
+        progress=progress,
+        checkpoint=place / "checkpoint",
+        checkpoint_seconds=30.0,
+        resume=True,
+    )
+    evaluated = np.flatnonzero(np.isfinite(result.history["accuracy"]))
+    with (place / "history.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["round", *KEPT])
+        for t in evaluated:
+            writer.writerow([t, *(f"{result.history[name][t]:.7g}" for name in KEPT)])
+    summary = {
+        "job": dataclasses.asdict(job),
+        "setting": result.setting,
+        "final": result.summary()["final"],
+        "seconds": round(result.seconds, 1),
+        "diverged": None if result.diverged is None else result.diverged[0],
+        "versions": versions(),
+    }
+    (place / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    shutil.rmtree(place / "checkpoint", ignore_errors=True)

@@ -1,0 +1,222 @@
+"""SSL paper, runs on images: figures 8 and 9 and tables 3, 7 and 9 (MNIST, Fashion-MNIST), figure 6 (clipping)."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .data import Data
+from .draw import curves_figure, page_figures, panels
+from .item import Claim, Decision, Item, Scale, at_least, at_most
+from .learning_table import DRAWN, PUBLISHED, Cell, cell_of, curve_data, table_data
+from .ssl_settings import (
+    COLOURS,
+    IMAGE_SETS,
+    IN_TURN,
+    LOCAL_STEPS,
+    METHODS,
+    ONE_SEED,
+    PARALLEL,
+    TABLE_3,
+    digits_setting,
+    image_setting,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def _pair(data: Data, cell: Cell) -> tuple[dict[str, Any], dict[str, Any]]:
+    fedavg, ssl = cell_of(data, cell, PARALLEL), cell_of(data, cell, IN_TURN)
+    if fedavg is None or ssl is None:
+        raise KeyError(f"no row for {cell}")
+    return fedavg, ssl
+
+
+def _says(row: dict[str, Any]) -> str:
+    reached = f", {row['target']:.0%} in round {row['rounds_to']}" if row["rounds_to"] >= 0 else ""
+    return f"{row['method']} {row['accuracy']:.2f} ± {row['deviation']:.2f} %{reached}"
+
+
+def _ordering(cell: Cell, winner: str, data: Data) -> Decision:
+    fedavg, ssl = _pair(data, cell)
+    ahead, behind = (fedavg, ssl) if winner == PARALLEL else (ssl, fedavg)
+    said = f"{_says(fedavg)}; {_says(ssl)}; {fedavg['seeds']} seed(s)"
+    spread = np.hypot(ahead["deviation"], behind["deviation"])
+    difference = ahead["accuracy"] - behind["accuracy"]
+    why = f"they are {abs(difference):.2f} points apart, with a spread over rounds and seeds of {spread:.2f}"
+    return at_least(ahead["accuracy"], behind["accuracy"], said, why)
+
+
+def _within_spread(cell: Cell, method: str, data: Data) -> Decision:
+    row = cell_of(data, cell, method)
+    assert row is not None
+    mean, spread, _ = TABLE_3[cell.data, cell.classes, cell.steps][list(METHODS).index(method)]
+    off = abs(row["accuracy"] - mean)
+    both = np.hypot(spread, row["deviation"])
+    why = (
+        f"{off:.2f} points from the paper, whose own spread is ± {spread}; ours is ± {row['deviation']:.2f}, so it is "
+        f"{off / both:.1f} of both spreads together"
+    )
+    other = cell_of(data, Cell(cell.data, cell.classes, cell.steps, PUBLISHED), method)
+    if other is not None:
+        why += f"; on the published map it is {other['accuracy']:.2f} ± {other['deviation']:.2f}"
+    return at_most(off, spread, _says(row), why)
+
+
+def _paper_says(cell: tuple[str, int, int]) -> str:
+    (a, s, _), (b, t, _) = TABLE_3[cell]
+    return f"FedAvg {a} ± {s} %, SSL {b} ± {t} %"
+
+
+def _table_claims(data: tuple[str, ...]) -> tuple[Claim, ...]:
+    claims = [
+        Claim(
+            "On extremely heterogeneous digits (one class a client) going through the clients in turn ends above averaging",
+            functools.partial(_ordering, Cell("digits", 1, 10), IN_TURN),
+            "the same on MNIST and Fashion-MNIST",
+            scales=("quick",),
+        )
+    ]
+    full: tuple[Scale, ...] = ("short", "paper")
+    for key in TABLE_3:
+        if key[0] not in data:
+            continue
+        (a, _, _), (b, _, _) = TABLE_3[key]
+        winner = PARALLEL if a > b else IN_TURN
+        cell = Cell(*key)
+        claims.append(
+            Claim(f"{cell.panel}: {winner} ends higher", functools.partial(_ordering, cell, winner), _paper_says(key), full)
+        )  # fmt: skip
+        for method, (mean, spread, _) in zip(METHODS, TABLE_3[key], strict=True):
+            claims.append(
+                Claim(
+                    f"{cell.panel}: the accuracy of {method} is within the paper's own spread",
+                    functools.partial(_within_spread, cell, method),
+                    f"{mean} ± {spread} %",
+                    full,
+                )
+            )
+    return tuple(claims)
+
+
+def _sooner(cell: Cell, factor: float, data: Data) -> Decision:
+    """FedAvg needs at least `factor` times the rounds of SSL."""
+    fedavg, ssl = _pair(data, cell)
+    said = f"{_says(fedavg)}; {_says(ssl)}"
+    if ssl["rounds_to"] < 0:
+        return Decision(False, said, 0.0, "SSL did not reach the target")
+    first = fedavg["rounds_to"] if fedavg["rounds_to"] >= 0 else fedavg["rounds"]
+    return at_least(first, factor * max(ssl["rounds_to"], 1), said)
+
+
+def _curve_claims(data: str) -> tuple[Claim, ...]:
+    digits = Cell("digits", 1, 10)
+    claims = [
+        Claim(
+            f"{digits.panel}: SSL reaches 30 % in fewer rounds than FedAvg",
+            functools.partial(_sooner, digits, 1.0),
+            "the same on MNIST and Fashion-MNIST",
+            ("quick",),
+        )
+    ]
+    for steps in LOCAL_STEPS:
+        cell, ((_, _, fedavg), (_, _, ssl)) = Cell(data, 1, steps), TABLE_3[data, 1, steps]
+        claims.append(
+            Claim(
+                f"{cell.panel}: FedAvg needs at least five times the rounds of SSL to 30 %",
+                functools.partial(_sooner, cell, 5.0),
+                f"{fedavg} against {ssl} rounds",
+                ("short", "paper"),
+            )
+        )
+    return tuple(claims)
+
+
+def draw_curves(data: Data) -> Figure:
+    return curves_figure(
+        data,
+        y_label="test accuracy, %",
+        methods={PARALLEL: "fedavg", IN_TURN: "sequential_fl"},
+        columns=2,
+        log=False,
+        share_y=False,
+        shade="std",
+    )
+
+
+def draw_table(data: Data) -> Figure:
+    """Bars with their spread, ours beside the paper's."""
+    rows = data["cells"]
+    labels = list(dict.fromkeys(_row_label(rows, i) for i in range(len(rows["K"]))))
+    figure, axes = panels(1, 1, width=7.2, height=0.62 * len(labels) + 0.8)
+    axis = axes[0, 0]
+    for i in range(len(rows["K"])):
+        method = str(rows["method"][i])
+        y = labels.index(_row_label(rows, i)) + (-0.17 if method == PARALLEL else 0.17)
+        axis.barh(y, rows["accuracy"][i], height=0.3, xerr=rows["deviation"][i], color=COLOURS[method], alpha=0.85,
+                  error_kw={"elinewidth": 1, "capsize": 2}, label=f"{method}, ours")  # fmt: skip
+        printed = TABLE_3.get((str(rows["data"][i]), int(rows["classes"][i]), int(rows["K"][i])))
+        if printed is not None:
+            mean, spread, _ = printed[list(METHODS).index(method)]
+            axis.errorbar(
+                mean, y, xerr=spread, fmt="D", color="black", markersize=3.5, elinewidth=0.8, label="the paper"
+            )
+    axis.set_yticks(range(len(labels)), labels)
+    axis.invert_yaxis()
+    axis.set_xlim(0, 102)
+    axis.set_xlabel("test accuracy over the last 20 rounds and all seeds, %")
+    axis.grid(visible=True, axis="x")
+    axis.set_axisbelow(True)
+    entries = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    figure.legend(
+        list(entries.values()), list(entries), loc="outside lower center", ncols=3, frameon=False, fontsize=8.5
+    )
+    return figure
+
+
+def _row_label(rows: dict[str, np.ndarray], i: int) -> str:
+    published = "" if rows["partition"][i] == DRAWN else ", published map"
+    return f"{str(rows['data'][i]).upper()}, ExDir({rows['classes'][i]}), K = {rows['K'][i]}{published}"
+
+
+def page_curves(data: Data) -> list[dict[str, Any]]:
+    return page_figures(data, "std", "test accuracy, %", log=False)
+
+
+_TABLE = image_setting(IMAGE_SETS)
+
+ITEMS = (
+    *(
+        Item(
+            f"ssl/{figure}",
+            f"{name}: test accuracy of FedAvg and SSL in cross-device settings",
+            image_setting((data,)),
+            functools.partial(curve_data, name=f"ssl/{figure}"),
+            draw_curves,
+            _curve_claims(data),
+            digits_setting(),
+            ONE_SEED,
+            page_figures=page_curves,
+            minutes=70,
+        )
+        for figure, data, name in (("fig8", "mnist", "MNIST"), ("fig9", "fmnist", "Fashion-MNIST"))
+    ),
+    *(
+        Item(
+            f"ssl/{table}",
+            "Test accuracy of FedAvg and SSL in cross-device settings, MNIST and Fashion-MNIST",
+            _TABLE,
+            functools.partial(table_data, name=f"ssl/{table}"),
+            draw_table,
+            _table_claims(IMAGE_SETS),
+            digits_setting(),
+            ONE_SEED,
+            page_figures=lambda data: [],
+            minutes=140,
+        )
+        for table in ("table3", "table9")
+    ),
+)  # fmt: skip

@@ -1,0 +1,152 @@
+"""Training items: jobs are run once and kept, tables count what they say, claims can fail."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from undrift.papers import jobs
+from undrift.papers.data import Data
+from undrift.papers.item import reduced
+from undrift.papers.jobs import Job, Outcome
+from undrift.papers.learning_table import Cell, cell_jobs, cells, table_of
+from undrift.papers.registry import all_items
+from undrift.papers.reproduce import reproduce
+from undrift.papers.ssl_settings import TABLE_3
+from undrift.papers.store import Store
+
+SMALL = Job("digits", "softmax_regression", 10, "exdir:2,10", "fedavg", 0.3, 5, 12, seed=3, cohort=5, record_every=4)
+
+
+def test_a_job_is_run_once_and_read_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = jobs.finish(SMALL, tmp_path)
+    assert first.rounds.tolist() == [0, 4, 8, 12]
+    assert first.accuracy[-1] > first.accuracy[0]
+    monkeypatch.setattr(jobs, "_run", lambda *_: pytest.fail("it was run a second time"))
+    again = jobs.finish(SMALL, tmp_path)
+    assert np.array_equal(first.accuracy, again.accuracy)
+    assert again.summary["job"] == dataclasses.asdict(SMALL)
+
+
+def test_every_part_of_a_setting_makes_another_job() -> None:
+    changes = {"data": "mnist", "eta": 0.1, "steps": 6, "rounds": 13, "seed": 4, "clip": 10.0, "method": "sequential_fl",
+               "partition": "iid", "batch": 10, "weight_decay": 0.0, "cohort": 4, "record_every": 2}  # fmt: skip
+    names = {SMALL.name, *(dataclasses.replace(SMALL, **{key: value}).name for key, value in changes.items())}
+    assert len(names) == len(changes) + 1
+
+
+def test_two_workers_do_not_run_the_same_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "finish", lambda *_: pytest.fail("it belongs to another worker"))
+    lock = tmp_path / SMALL.name / "lock"
+    lock.parent.mkdir()
+    lock.touch()
+    assert jobs.work_through([SMALL], tmp_path, print) == 0
+    long_ago = time.time() - 2 * jobs.STALE_SECONDS
+    os.utime(lock, (long_ago, long_ago))  # its owner died
+    with pytest.raises(pytest.fail.Exception):
+        jobs.work_through([SMALL], tmp_path, print)
+
+
+def outcome(accuracy: list[float], seed: int = 0) -> Outcome:
+    rounds = 2 * np.arange(len(accuracy))
+    return Outcome(dataclasses.replace(SMALL, seed=seed), rounds, {"accuracy": np.array(accuracy)}, {})
+
+
+def test_a_table_averages_the_last_twenty_rounds_and_counts_rounds_on_the_mean_curve() -> None:
+    slow = outcome([0.0] * 10 + [0.2, 0.4] + [0.5] * 9)
+    fast = outcome([0.0] * 10 + [0.4, 0.6] + [0.7] * 9, seed=1)
+    table = table_of({Cell("mnist", 1, 10): {"FedAvg": [slow, fast]}})
+    # Evaluated every second round up to 40: the last twenty are 22, 24, … 40.
+    assert table["accuracy"] == [pytest.approx(100 * np.mean([0.4, *[0.5] * 9, 0.6, *[0.7] * 9]))]
+    assert table["rounds_to"] == [20]  # the mean reaches 0.3 with 0.2 and 0.4
+    assert table_of({Cell("mnist", 2, 10): {"SSL": [slow]}})["rounds_to"] == [-1]  # never 75 %
+
+
+def test_the_paper_scale_of_table_3_is_what_the_paper_ran() -> None:
+    values = {setting.key: setting.value for setting in all_items()["ssl/table3"].settings("paper")}
+    wanted = [job for cell in cells(values) for _, job in cell_jobs(values, cell)]
+    assert len(wanted) == 8 * 2 * 3 + 8 * 2  # cells × methods × seeds, and one seed on the published maps
+    assert {job.rounds for job in wanted if job.partition == "exdir:1,10"} == {1000}
+    assert {job.clip for job in wanted if "exdir:2" in job.partition} == {10.0}
+    fedavg = [job.eta for job in wanted if job.data == "mnist" and job.method == "fedavg" and job.steps == 20]
+    assert set(fedavg) == {0.0005, 0.05}
+
+
+def fabricated(winner: str) -> Data:
+    """Table 3 as printed, or with the winners of all cells exchanged."""
+    rows = []
+    for (data, classes, steps), (fedavg, ssl) in TABLE_3.items():
+        if data == "cifar10":
+            continue
+        pair = (fedavg, ssl) if winner == "as printed" else (ssl, fedavg)
+        for method, (mean, spread, rounds) in zip(("FedAvg", "SSL"), pair, strict=True):
+            target = 0.3 if classes == 1 else 0.75
+            rows.append((data, "drawn from the seed", classes, steps, method, 3, 400, mean, spread, target, rounds))
+    names = (
+        "data",
+        "partition",
+        "classes",
+        "K",
+        "method",
+        "seeds",
+        "rounds",
+        "accuracy",
+        "deviation",
+        "target",
+        "rounds_to",
+    )
+    return Data({"cells": dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))})
+
+
+def test_the_claims_of_table_3_hold_for_the_printed_figures_and_fail_for_the_opposite() -> None:
+    claims = [claim for claim in all_items()["ssl/table3"].claims if "paper" in claim.scales]
+    assert all(claim.verdict(fabricated("as printed"))["holds"] for claim in claims)
+    opposite = [claim.verdict(fabricated("exchanged")) for claim in claims]
+    orders = [verdict for verdict in opposite if "ends higher" in verdict["sentence"]]
+    assert len(orders) == 8
+    assert not any(verdict["holds"] for verdict in orders)
+    assert all(verdict["explanation"] for verdict in orders)
+
+
+@pytest.mark.parametrize("name", ["ssl/fig8", "ssl/table7", "ssl/fig6", "fedavg/fig4", "ssl/fig2"])
+def test_every_training_item_has_every_setting_it_asks_for(name: str) -> None:
+    item = all_items()[name]
+    for scale in ("quick", "short", "paper"):
+        assert len({setting.key for setting in item.settings(scale)}) == len(item.settings(scale))
+        assert item.key(scale)
+
+
+def test_a_reduced_training_item_from_jobs_to_the_page(tmp_path: Path) -> None:
+    item = all_items()["ssl/fig8"]
+    smaller = {
+        "model": "softmax_regression",
+        "clients": 10,
+        "clients per round": 5,
+        "rounds": {"1": 40, "2": 20},
+        "classes per client": [1],
+    }
+    changed = tuple(s for s in item.reduced if s.key not in smaller) + tuple(reduced(k, v) for k, v in smaller.items())
+    small = dataclasses.replace(item, reduced=changed)
+    store = Store(tmp_path)
+    done = reproduce(small, store, "quick")
+    assert done.fresh
+    assert len(done.claims) == 1  # what the paper printed cannot be decided on digits
+    for name in (
+        "figure.png",
+        "figure.svg",
+        "claims.json",
+        "setting.json",
+        "page.html",
+        "data/curves.csv",
+        "data/cells.csv",
+    ):
+        assert (done.folder / name).stat().st_size > 0, name
+    accuracy = store.load(small, "quick")["cells"]["accuracy"]
+    assert np.all((accuracy > 10) & (accuracy <= 100))
+    assert len(list((tmp_path / "jobs").iterdir())) == 2
+    assert not reproduce(small, store, "quick").fresh

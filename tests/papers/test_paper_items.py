@@ -1,0 +1,51 @@
+"""Every item that trains no network, at full size, end to end: its files are there and its claims hold."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from undrift.papers.registry import all_items
+from undrift.papers.reproduce import reproduce
+from undrift.papers.store import Store
+
+CONVEX = (
+    *(f"fedlin/fig{n}" for n in range(1, 9)),
+    *("ssl/fig1", "ssl/fig4", "fedavg/fig2", "fedavg/fig3", "fedavg/fig5"),
+    *(f"fedtrack/thm{n}" for n in range(1, 4)),
+)
+
+
+@pytest.mark.parametrize("name", CONVEX)
+def test_claims_hold_at_full_size(name, tmp_path):
+    item, store = all_items()[name], Store(tmp_path)
+    made = reproduce(item, store, "quick")
+    assert made.scale == "paper", "items that train no network are not reduced"
+    assert [(claim["sentence"], claim["measured"]) for claim in made.claims if not claim["holds"]] == []
+    assert all(claim["margin"] >= 1 for claim in made.claims)
+    folder = store.folder(item, "quick")
+    for file in (
+        "figure.png",
+        "figure.svg",
+        "page.html",
+        "claims.json",
+        "setting.json",
+        "result.json",
+        "data/curves.csv",
+    ):
+        assert (folder / file).stat().st_size > 0, file
+    assert {row["source"] for row in json.loads((folder / "setting.json").read_text())} <= {"paper", "ours"}
+    assert not reproduce(item, store, "paper").fresh, "both scales are the same result"
+
+
+def test_every_paper_has_its_items():
+    names = set(all_items())
+    assert set(CONVEX) <= names
+    assert all(name.partition("/")[0] in {"fedlin", "ssl", "fedavg", "fedtrack"} for name in names)
+
+
+def test_figures_come_in_order():
+    names = list(all_items())
+    figures = [int(name.rpartition("fig")[2]) for name in names if name.startswith("ssl/fig")]
+    assert figures == sorted(figures)

@@ -1,0 +1,110 @@
+"""`undrift reproduce`."""
+
+from __future__ import annotations
+
+import pytest
+
+from paper_items import Producer, made_up
+from undrift.command import codes
+
+
+@pytest.fixture
+def items(monkeypatch):
+    """Four made-up items in place of the papers'; the third one can be stopped, the last one has a claim that fails."""
+    import undrift.command.reproduce as command
+    from undrift.papers import registry
+
+    producers = [Producer(), Producer(), Producer(stop_at=2), Producer()]
+    names = ("one/fig1", "one/fig2", "two/fig1", "two/thm1")
+    made = {n: made_up(n, p, limit=1e-9 if n == "two/thm1" else 1) for n, p in zip(names, producers, strict=True)}
+    monkeypatch.setattr(registry, "all_items", lambda: made)
+    monkeypatch.setattr(command, "all_items", lambda: made)
+    return producers
+
+
+def test_list_names_the_items_of_the_papers(cli):
+    said = cli("reproduce", "--list", "--json")
+    names = [row["item"] for row in said.json]
+    assert said.code == codes.OK
+    assert {"fedlin/fig1", "fedlin/fig8", "ssl/fig4", "fedavg/fig2", "fedtrack/thm3"} <= set(names)
+    assert all(row["standing"] == "not run" and row["claims"] > 0 for row in said.json)
+
+
+def test_list_says_what_is_there(cli, items):
+    cli("reproduce", "one/fig1", "two/thm1")
+    lines = cli("reproduce", "--list").out.splitlines()
+    standing = {line.split()[0]: line for line in lines if "/" in line.split()[0]}
+    assert "all 1 hold" in standing["one/fig1"]
+    assert "1 of 1 fail" in standing["two/thm1"]
+    assert "not run" in standing["one/fig2"]
+
+
+def test_a_paper_means_all_its_items(cli, items):
+    said = cli("reproduce", "one", "--json")
+    assert [row["item"] for row in said.json["items"]] == ["one/fig1", "one/fig2"]
+    assert (said.code, said.json["failed"], said.json["status"]) == (codes.OK, 0, "finished")
+
+
+def test_interrupted_all_continues_with_what_is_missing(cli, items):
+    stopped = cli("reproduce", "--all", "--json")
+    assert (stopped.code, stopped.json["status"]) == (codes.INTERRUPTED, "interrupted")
+    assert [row["item"] for row in stopped.json["items"]] == ["one/fig1", "one/fig2"]
+    assert "2 of 4 items to go" in stopped.err
+    finished = cli("reproduce", "--all", "--json")
+    assert (finished.code, len(finished.json["items"])) == (codes.OK, 4)
+    assert [row["fresh"] for row in finished.json["items"]] == [False, False, True, True]
+    assert [producer.steps for producer in items] == [4, 4, 4, 4], "no part of anything was done twice"
+
+
+def test_a_failed_claim_is_shown_counted_and_strict_about(cli, items):
+    said = cli("reproduce", "two/thm1")
+    assert said.code == codes.OK
+    assert "FAILS" in said.out
+    assert "because it was made to fail" in said.out
+    assert "0 of 1 claims hold" in said.out
+    assert cli("reproduce", "two/thm1", "--strict").code == codes.CLAIM_FAILED
+    assert cli("reproduce", "one/fig1", "--strict").code == codes.OK
+
+
+def test_report_is_made_from_the_files(cli, items, tmp_path):
+    cli("reproduce", "one/fig1", "two/thm1")
+    said = cli("reproduce", "--report", "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert said.code == codes.OK
+    assert [producer.calls for producer in items] == [1, 0, 0, 1], "a report runs nothing"
+    assert "| it ends low | holds | ends at 0.125 | low |" in text
+    assert "| it ends low | **does not hold** |" in text
+    assert "Not run yet: one/fig2, two/fig1." in text
+    assert "undrift reproduce one/fig1 --scale paper" in text
+    assert "our choice" in text
+    assert (tmp_path / "page" / "one-fig1-paper.png").exists()
+
+
+def test_bad_names_are_answered_with_the_nearest(cli):
+    said = cli("reproduce", "fedlin/fg2")
+    assert said.code == codes.BAD_INPUT
+    assert "did you mean 'fedlin/fig2'?" in said.err
+
+
+def test_nothing_asked_for(cli):
+    said = cli("reproduce")
+    assert said.code == codes.BAD_INPUT
+    assert "--all" in said.err
+
+
+def test_the_output_directory_must_be_one(cli, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    said = cli("reproduce", "fedlin/fig1", "--out", "file")
+    assert said.code == codes.BAD_INPUT
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_redraw_makes_the_figure_anew(cli, items, tmp_path):
+    cli("reproduce", "one/fig1")
+    figure = tmp_path / "runs/reproduction/one/fig1/paper/figure.png"
+    figure.write_bytes(b"")
+    cli("reproduce", "one/fig1")
+    assert figure.stat().st_size == 0
+    cli("reproduce", "one/fig1", "--redraw")
+    assert figure.stat().st_size > 0
+    assert items[0].calls == 1

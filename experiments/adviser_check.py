@@ -3,8 +3,8 @@
     python experiments/adviser_check.py        writes experiments/results/adviser.json and the table in docs/adviser.md
 
 On each problem the advice is made from predictions alone. Then all methods are run, each with the three numbers of local steps
-that are predicted to be cheapest for it and with step sizes from a quarter to four times the predicted one. The advice is right if
- 1. the recommended method, with the step size and local steps that were recommended, reaches the target within its predicted cost,
+predicted to be cheapest for it and with step sizes from a quarter to four times the predicted one. The advice is right if
+ 1. the recommended method, with the recommended step size and local steps, reaches the target within its predicted cost,
  2. no other method, at the best of its own step sizes, does so at less than half of what the recommended one takes.
 """
 

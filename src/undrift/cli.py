@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from .command import codes
 from .command.parser import build_parser
 
-COMMANDS = {name: name for name in ("run", "compare", "advise", "reproduce", "explain", "partition", "data")} | {"list": "listing"}
+NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data")
+COMMANDS = {name: name for name in NAMES} | {"list": "listing"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -35,7 +35,7 @@ def test_files_and_json(cli, tmp_path):
         "advice.png",
         "advice.svg",
     }
-    rows = list(csv.DictReader((tmp_path / "advice" / "advice.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "advice" / "advice.csv").read_text().splitlines()))
     assert len(rows) == len(content["candidates"]) == 3
     page = (tmp_path / "advice" / "advice.md").read_text()
     assert content["why"][0] in page

@@ -166,3 +166,32 @@ def test_own_method_from_a_file(cli):
     wrong = cli("run", "--method", "mine.py:slwo", *SMALL)
     assert wrong.code == 2
     assert "did you mean 'slow'" in wrong.err
+
+
+def test_a_step_by_theorem_is_said_checked_and_drawn(cli, tmp_path):
+    said = cli("run", "--method", "fedlin", "--problem", "quadratic", "--eta", "theorem", "--rounds", "30", "--steps", "4",
+               "--out", str(tmp_path / "run"))  # fmt: skip
+    assert said.code == 0
+    assert "by theorem: FedLin, Theorem 1" in said.err
+    assert "FedLin, Theorem 1 holds at every round" in said.err
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["theorem"]["holds"] is True
+    assert '"kind":"bound"' in (tmp_path / "run" / "page.html").read_text().replace(" ", "")
+
+
+def test_a_step_of_the_users_own_is_held_against_no_theorem(cli, tmp_path):
+    said = cli(
+        "run",
+        "--method",
+        "fedlin",
+        "--problem",
+        "quadratic",
+        "--eta",
+        "0.01",
+        "--rounds",
+        "5",
+        "--out",
+        str(tmp_path / "run"),
+    )
+    assert said.code == 0
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["theorem"] is None

@@ -219,7 +219,7 @@ def advise(
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
     >>> a = advise(p, 1e-6, steps=[10], methods=["fedavg", "fedlin"])
     >>> a.recommended.label, a.recommended.how, a.candidates[1].forecast.rounds
-    ('fedlin', 'exact', 3)
+    ('fedlin', 'exact', 2)
     """
     if by not in CRITERIA:
         raise unknown("criterion", by, CRITERIA)

@@ -42,10 +42,11 @@ def _what(best: Candidate, advice: Advice) -> str:
     local = f" with {best.local_steps} local steps" if best.option.local and best.option.name != "fedsplit" else ""
     if best.option.name == "fedsplit":
         local = f" with {best.local_steps} gradient step(s) for each proximal step"
+    rounds = f"{costs.rounds} round{'s' if costs.rounds != 1 else ''}"
+    sent = f"{megabytes(costs.bytes_up)} up, {megabytes(costs.bytes_down)} down"
     return (
-        f"Take {best.label}{local} and {best.option.number} = {best.step:.3g}: it reaches {advice.target_text} after "
-        f"{costs.rounds} round{'s' if costs.rounds != 1 else ''}, {duration(costs.seconds)}, {megabytes(costs.bytes_up)} up, {megabytes(costs.bytes_down)} "
-        f"down, {costs.gradients:,.0f} gradients ({sure})."
+        f"Take {best.label}{local} and {best.option.number} = {best.step:.3g}: it reaches {advice.target_text} after {rounds}, "
+        f"{duration(costs.seconds)}, {sent}, {costs.gradients:,.0f} gradients ({sure})."
     )
 
 

@@ -24,7 +24,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}{self._hint(message)}\n")
 
     def _hint(self, message: str) -> str:
-        words = [word.strip("'\",:()") for word in message.split()]
+        wrong = message.partition("invalid choice: ")[2].partition(" (")[0] or message
+        words = [word.strip("'\",:()") for word in wrong.split()]
         valid = [option for action in self._actions for option in action.option_strings]
         valid += [choice for action in self._actions if isinstance(action.choices, list) for choice in action.choices]
         for action in self._actions:

@@ -101,16 +101,21 @@ def _list(store: Store, arguments: argparse.Namespace, talk: Talk) -> int:
     items = select(arguments.items) if arguments.items else list(all_items().values())
     rows = [(item, _standing(item, store, scale)) for item in items]
     if arguments.json:
-        words = [{"item": i.name, "title": i.title, "claims": len(i.claims), "standing": s} for i, s in rows]
+        words = [{"item": i.name, "title": i.title, "claims": _count(i, scale), "standing": s} for i, s in rows]
         print(json.dumps(words, indent=2, ensure_ascii=False))
         return codes.OK
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("item", "what", "claims", f"results in {store.root} ({scale})"):
         table.add_column(name)
     for item, standing in rows:
-        table.add_row(item.name, escape(item.title), str(len(item.claims)), standing)
+        table.add_row(item.name, escape(item.title), str(_count(item, scale)), standing)
     talk.results.print(table)
     return codes.OK
+
+
+def _count(item: Item, scale: Scale) -> int:
+    """Claims that are decided at this scale."""
+    return sum(item.scale(scale) in claim.scales for claim in item.claims)
 
 
 def _standing(item: Item, store: Store, scale: Scale) -> str:

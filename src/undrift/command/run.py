@@ -20,6 +20,7 @@ from ..studies.words import located
 from . import codes
 from .devices import prepare_devices
 from .directory import PAGE, RunDirectory
+from .promise import Promise, promise_of
 from .setting import method_spec, study_from_arguments, with_absolute_paths, with_flags
 from .talk import Stop, Talk
 
@@ -47,15 +48,18 @@ def execute(arguments: argparse.Namespace) -> int:
         return _shown(summary, arguments.json, codes.OK if summary["status"] == "finished" else codes.DIVERGED)
     directory.open(plan.study, _comments(plan.chosen), arguments.resume)
     status, code, result, error = _play(plan, talk, arguments)
-    summary = _save(plan, result, status)
+    promised = promise_of(plan.maker.make(), plan.problem, plan.setting, result)
+    summary = _save(plan, result, status, promised)
     if not arguments.no_figures:
-        _draw(plan, result, summary)
+        _draw(plan, result, summary, promised)
     if status != "interrupted":
         directory.drop_checkpoints()
     if not arguments.json:
         from ..report.tables import run_table
 
         talk.results.print(run_table(plan.maker.label, repr(plan.problem), result))
+    if promised is not None:
+        talk.note(str(promised.verdict))
     talk.note(f"written to {directory.path}")
     if error is not None:
         talk.notes.print(f"undrift: {error}", markup=False)
@@ -165,7 +169,7 @@ def _comments(chosen: dict[str, Choice]) -> tuple[str, ...]:
     return tuple(f"{name} = {choice.value:g} {choice.how}: {choice.why}" for name, choice in chosen.items())
 
 
-def _save(plan: Plan, result: Result, status: str) -> dict[str, Any]:
+def _save(plan: Plan, result: Result, status: str, promised: Promise | None) -> dict[str, Any]:
     result.save(plan.directory.path)
     content = {
         "status": status,
@@ -174,11 +178,12 @@ def _save(plan: Plan, result: Result, status: str) -> dict[str, Any]:
         "study": plan.study.words(),
         "seeds": {"run": plan.study.run.seed, "data": plan.study.problem.get("data_seed", 0)},
         "chosen": {name: {"value": choice.value, "why": choice.why} for name, choice in plan.chosen.items()},
+        "theorem": None if promised is None else promised.claim(),
     }
     return plan.directory.write_summary(content)
 
 
-def _draw(plan: Plan, result: Result, summary: dict[str, Any]) -> None:
+def _draw(plan: Plan, result: Result, summary: dict[str, Any], promised: Promise | None) -> None:
     from ..report.figures import curve_from, write_figures
     from ..report.page import write_page
     from ..report.page.results import run_document
@@ -188,7 +193,7 @@ def _draw(plan: Plan, result: Result, summary: dict[str, Any]) -> None:
     values = relative_gap(columns["gap"]) if measure == "gap" else columns["loss"]
     curve = curve_from(plan.maker.label, plan.maker.spec.name, values, columns)
     write_figures([curve], plan.directory.path, title_of(plan.study), measure, singles=False)
-    document = run_document(plan.study, plan.maker.label, result, repr(plan.problem), summary)
+    document = run_document(plan.study, plan.maker.label, result, repr(plan.problem), summary, promised)
     write_page(plan.directory.path / PAGE, document)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ..report.style import Look, looks
 from .data import COSTS, CURVES, Data
@@ -46,7 +47,12 @@ def curves_figure(
     names = data.panels
     across = columns or len(names)
     figure, axes = panels(
-        -(-len(names) // across), across, height=height, sharey="row" if share_y else False, sharex=False
+        -(-len(names) // across),
+        across,
+        width=4.7 if across == 1 else 3.9,
+        height=height,
+        sharey="row" if share_y else False,
+        sharex=False,
     )
     styles = styles_of(data, methods or {})
     styles |= {label: styles[label]._replace(width=width) for label, width in (widths or {}).items()}
@@ -54,6 +60,7 @@ def curves_figure(
         for label in data.labels(panel):
             draw_curve(axis, data, panel, label, styles[label], shade, bottom)
         dress(axis, panel, x_label, y_label if number % across == 0 or not share_y else "", log)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.set_xlim(0, np.nanmax(data.where(CURVES, panel=panel)["round"]))
         reached = bottom is not None and np.nanmin(data.where(CURVES, panel=panel)["value"]) <= bottom
         axis.set_ylim(bottom=bottom if reached else None, top=top)

@@ -190,6 +190,7 @@ def _robust_regression(work: Work) -> Instance:
     rng = np.random.default_rng(work["seed"])
     m, n, d = work["clients"], work["components"], work["dim"]
     a = rng.standard_normal((m, n, d))
+    a /= np.linalg.norm(a, axis=-1, keepdims=True)
     b = (a @ (rng.standard_normal(d) + 0.5 * rng.standard_normal((m, d)))[..., None])[..., 0]
     b = b + np.where(rng.random((m, n)) < 0.2, 10.0, 0.1) * rng.standard_normal((m, n))
     problem = ud.problems.custom(_robust_loss, {"a": a, "b": b}, dim=d, per_sample=True)
@@ -222,9 +223,12 @@ THM2 = Item(
     name="fedtrack/thm2",
     title="FedTrack, theorem 2: stationary points of losses that are not convex",
     setting=(
-        ours("problem", "robust regression, φ(aᵀx − b) with φ(z) = z²/(1 + z²), a fifth of the samples gross outliers"),
+        ours(
+            "problem",
+            "robust regression, φ(aᵀx − b), φ(z) = z²/(1 + z²), ‖a‖ = 1, a fifth of the samples gross outliers",
+        ),
         ours("dim", 5),
-        *_common(400),
+        *_common(1500),
     ),
     quantity="smallest ‖∇f‖² so far",
     produce=_produce_2,

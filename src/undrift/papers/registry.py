@@ -12,6 +12,7 @@ from .item import Item
 MODULES = (
     "fedlin",
     "ssl",
+    "ssl_partition",
     "learning_ssl",
     "learning_grid",
     "learning_clipping",

@@ -107,10 +107,11 @@ class Situation:
 
 
 class Chosen(NamedTuple):
-    """Numbers of a method, and the theorem they come from."""
+    """Numbers of a method, the theorem they come from, and its guarantee where it gives one."""
 
     numbers: dict[str, float]
     theorem: str
+    bound: Bound | None = None
 
 
 def resolve(
@@ -134,6 +135,34 @@ def resolve(
     return dataclasses.replace(made, chosen_by=chosen.theorem)
 
 
+def promise(
+    method: Method,
+    problem: Problem,
+    *,
+    steps: Any = 1,
+    oracle: Oracle | None = None,
+    participation: Participation | None = None,
+    failures: float = 0.0,
+) -> Bound | None:
+    """The guarantee for this very run: where the method's numbers are those of the theorem that covers it, and it has no noise.
+
+    >>> import numpy as np, undrift as ud
+    >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
+    >>> promise(ud.fedlin(eta=1 / 12), p, steps=5).theorem, promise(ud.fedlin(eta=0.1), p, steps=5)
+    ('FedLin, Theorem 1', None)
+    """
+    oracle = oracle or method.recipe.oracle or problem.default_oracle
+    if not oracle.exact:
+        return None  # the curve would need σ², which closed forms do not know
+    try:
+        who = participation or Everyone()
+        chosen = choose(Situation(method, problem, steps, oracle, who, failures))
+    except InputError:
+        return None
+    same = all(np.isclose(method.numbers.get(name, np.nan), value, rtol=1e-9) for name, value in chosen.numbers.items())
+    return chosen.bound if same else None
+
+
 def choose(situation: Situation) -> Chosen:
     """The rule for this method in this situation."""
     rule = RULES.get(situation.name)
@@ -148,7 +177,7 @@ def choose(situation: Situation) -> Chosen:
 def _from(bound: Bound) -> Chosen:
     failing = [f"{a.name}: {a.detail}" if a.detail else a.name for a in bound.assumptions if a.status == "fails"]
     beyond = f" (not covered: {'; '.join(failing)})" if failing else ""
-    return Chosen(dict(bound.numbers), bound.theorem + beyond)
+    return Chosen(dict(bound.numbers), bound.theorem + beyond, bound)
 
 
 def _fedlin(s: Situation) -> Chosen:

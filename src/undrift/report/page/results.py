@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Table
@@ -14,6 +14,9 @@ from ...studies.comparison import ROUNDING, Outcome
 from ...studies.spec import MethodSpec, Study
 from ..relative import relative_gap
 from ..tables import compare_table, run_table, step_text
+
+if TYPE_CHECKING:
+    from ...command.promise import Promise
 
 LABELS = {
     "gap": ("Relative gap", "(f(xₜ) − f*) / (f(x₀) − f*)", "log"),
@@ -51,8 +54,10 @@ def compare_document(
     }
 
 
-def run_document(study: Study, label: str, result: Result, problem: str, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The page of `undrift run`."""
+def run_document(
+    study: Study, label: str, result: Result, problem: str, summary: Mapping[str, Any], promise: Promise | None = None
+) -> dict[str, Any]:
+    """The page of `undrift run`; `promise`: the guarantee that covers the run, drawn beside the curve and checked."""
     columns = {name: column[None, :] for name, column in result.history.items()}
     return {
         "title": f"{label} on {study.problem['name']}",
@@ -61,9 +66,31 @@ def run_document(study: Study, label: str, result: Result, problem: str, summary
         "versions": summary["versions"],
         "seeds": [summary["seeds"]["run"]],
         "setting": _setting(study, {label: summary["chosen"]}),
-        "figures": _figures([(label, study.methods[0].name, columns)], ""),
+        "claims": [] if promise is None else [promise.claim()],
+        "figures": _with_promise(_figures([(label, study.methods[0].name, columns)], ""), label, result, promise),
         "tables": [_from_terminal(run_table(label, problem, result))],
     }
+
+
+def _with_promise(
+    figures: list[dict[str, Any]], label: str, result: Result, promise: Promise | None
+) -> list[dict[str, Any]]:
+    """The bound beside the curve of the gap."""
+    curve = None if promise is None or "gap" not in result.history else promise.relative_curve(result.history["gap"][0])
+    if curve is None or promise is None:
+        return figures
+    known = np.flatnonzero(np.isfinite(curve))
+    series = {
+        "label": f"{label}, {promise.bound.theorem}",
+        "kind": "bound",
+        "of": label,
+        "x": {"round": known},
+        "y": curve[known],
+    }
+    return [
+        {**figure, "series": [*figure["series"], series]} if figure["title"] == LABELS["gap"][0] else figure
+        for figure in figures
+    ]
 
 
 def _figures(histories: Sequence[tuple[str, str, Mapping[str, np.ndarray]]], note: str) -> list[dict[str, Any]]:

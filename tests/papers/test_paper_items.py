@@ -39,6 +39,12 @@ def test_claims_hold_at_full_size(name, tmp_path):
     assert not reproduce(item, store, "paper").fresh, "both scales are the same result"
 
 
+def test_partitions_of_figure_5_on_embedded_data(tmp_path):
+    made = reproduce(all_items()["ssl/fig5"], Store(tmp_path), "quick")
+    assert (made.scale, [claim["sentence"] for claim in made.claims if not claim["holds"]]) == ("quick", [])
+    assert (made.folder / "page.html").exists()
+
+
 def test_every_paper_has_its_items():
     names = set(all_items())
     assert set(CONVEX) <= names

@@ -176,7 +176,7 @@ class Advice:
         return {
             "problem": repr(self.problem).strip("<>"),
             "target": {"column": self.goal.column, "value": self.goal.value, "relative": self.relative},
-            "start": self.start,
+            "start": _finite(self.start),
             "resources": dataclasses.asdict(self.resources),
             "by": self.by,
             "prediction": self.how,

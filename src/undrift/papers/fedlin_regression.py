@@ -334,7 +334,7 @@ def _figure_8(work: Work) -> Data:
 
 
 def _noise_floors(data: Data) -> list[float]:
-    return [float(np.median([floor(c, 50) for c in data.curve(PANEL_8, s)])) for s in data.labels(PANEL_8)]
+    return [float(np.median([floor(c, 30) for c in data.curve(PANEL_8, s)])) for s in data.labels(PANEL_8)]
 
 
 def _floor_grows(data: Data) -> Decision:
@@ -351,7 +351,7 @@ def _floor_is_proportional(data: Data) -> Decision:
 
 
 def _falls_linearly(data: Data) -> Decision:
-    worst = min(straightness(c, 10 * floor(c, 50) / c[0]) for s in data.labels(PANEL_8) for c in data.curve(PANEL_8, s))
+    worst = min(straightness(c, 10 * floor(c, 30) / c[0]) for s in data.labels(PANEL_8) for c in data.curve(PANEL_8, s))
     return Decision(
         worst >= 0.95, f"R² of a line down to ten times the floor is {worst:.4f} or more", 0.05 / (1 - worst)
     )
@@ -376,7 +376,7 @@ FIG8 = Item(
         *STEPS,
         ours("seeds", [0], "of data, steps and noise"),
         ours("x_0", "0"),
-        ours("rounds", 100),
+        ours("rounds", 60),
     ),
     quantity="f(x) − f*",
     produce=_figure_8,

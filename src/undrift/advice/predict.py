@@ -89,13 +89,13 @@ class Models:
         if not np.any(np.isfinite(rounds)):
             nearest = int(np.argmin(floors))
             return Forecast(None, None, float(floors[nearest]), float(grid[nearest]))
-        for points in (5, 3):
+        for points in (6, 4):  # even, so that the best point itself is not met again
             best = int(np.argmin(rounds))
             low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
             fine = np.geomspace(low, high, points + 2)[1:-1]
             grid, rounds = np.concatenate([grid, fine]), np.concatenate([rounds, rounds_at(fine)])
-            order = np.argsort(grid)
-            grid, rounds = grid[order], rounds[order]
+            grid, order = np.unique(grid, return_index=True)
+            rounds = rounds[order]
         best = int(np.argmin(rounds))
         # Steps are written with three digits; down, so that one at the edge of stability stays inside.
         step = float(f"{grid[best]:.3g}")

@@ -64,7 +64,8 @@ def _draw(data: Data) -> Figure:
 def round_factor(hessians: np.ndarray, steps: list[int], eta: float, spectra: Any = None) -> float:
     """How fast a round of FedLin contracts (or expands) errors near x*: ρ(I − mean_i(η_i P_i) H), P_i = Σ_ℓ (I − η_i H_i)^ℓ.
 
-    `spectra`: the eigenvalues and eigenvectors of all H_i, where they are known. Near x* FedLin is the linear map e ↦ e − mean_i(η_i P_i H) e with η_i = η̄/τ_i and the Hessians H_i at x*.
+    Near x* FedLin is the linear map e ↦ e − mean_i(η_i P_i H) e with η_i = η̄/τ_i and the Hessians H_i at x*. `spectra`: their
+    eigenvalues and eigenvectors, where they are known.
 
     >>> round(round_factor(np.array([[[2.0]]]), [1], 0.25), 6)
     0.5
@@ -125,7 +126,7 @@ def _not_every_draw(data: Data) -> Decision:
         f"near x* a round contracts for {share:.0%} of {len(factor)} draws of τ (largest factor {factor.max():.2f}); "
         f"runs agree with it in {int(np.sum(agree))} of {len(agree)} draws, {int(np.sum(~stable[ran]))} of them unstable"
     )
-    return Decision(bool(share >= 0.5 and np.all(agree)), text, share / 0.5 if np.all(agree) else 0.0)
+    return Decision(bool(0.5 <= share < 1 and np.all(agree)), text, share / 0.5 if np.all(agree) else 0.0)
 
 
 FIG6 = Item(

@@ -25,6 +25,7 @@ from ..errors import InputError
 KEPT = ("accuracy", "test_loss", "loss")
 WEIGHT_DECAY = 1e-4
 BATCH = 20
+UNIT, STANDARD = "0 to 1", "mean 0, variance 1"  # what is fed to the network
 TRAIN_SAMPLE = 500
 STALE_SECONDS = 120.0  # a lock whose owner has not touched it for so long belongs to nobody
 
@@ -47,18 +48,22 @@ class Job:
     record_every: int = 2
     batch: int = BATCH
     weight_decay: float = WEIGHT_DECAY
+    pixels: str = UNIT  # or STANDARD
 
     @property
     def key(self) -> str:
         """A hash of the whole setting."""
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True)
+        words = dataclasses.asdict(self)
+        if self.pixels == UNIT:
+            del words["pixels"]  # jobs from before there was a choice keep their names
+        text = json.dumps(words, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
     @property
     def name(self) -> str:
         """For people first, with the hash behind."""
         shared = self.partition.split("/")[-1].removesuffix(".json").replace(":", "").replace(",", "-")
-        clip = "" if self.clip is None else "-clip"
+        clip = ("" if self.clip is None else "-clip") + ("" if self.pixels == UNIT else "-standard")
         return (
             f"{self.data}-{self.model}-m{self.clients}-{shared}-{self.method}-K{self.steps}-eta{self.eta:g}{clip}"
             f"-T{self.rounds}-seed{self.seed}-{self.key}"
@@ -164,7 +169,17 @@ def build_problem(job: Job) -> Any:
     else:
         parts = draw_parts(job.partition, dataset, job.clients, job.seed)
     model = model_builder(job.model)(dataset)
-    return network(model, dataset.train, parts, test=dataset.test, batch=job.batch, train_sample=TRAIN_SAMPLE)
+    train, test = _scaled(dataset.train, dataset.test, job.pixels)
+    return network(model, train, parts, test=test, batch=job.batch, train_sample=TRAIN_SAMPLE)
+
+
+def _scaled(train: Any, test: Any, pixels: str) -> Any:
+    """Both splits; with STANDARD every channel is shifted and scaled by its mean and deviation over the training split."""
+    if pixels == UNIT:
+        return train, test
+    axes = tuple(range(train.x.ndim - 1))
+    mean, deviation = train.x.mean(axis=axes), train.x.std(axis=axes)
+    return tuple((((split.x - mean) / deviation).astype(train.x.dtype), split.y) for split in (train, test))
 
 
 def _published_map(name: str, samples: int) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .data import Data
 from .item import Claim, Decision, Item, Scale, Setting, Work, at_least, at_most, ours, paper, reduced
+from .jobs import STANDARD
 from .learning_ssl import draw_curves, draw_table, page_curves
 from .learning_table import Cell, cell_of, curves_of, run_cells, table_of
 from .ssl_settings import (
@@ -54,6 +55,7 @@ def _setting(silo: bool) -> tuple[Setting, ...]:
         paper("batch", 20),
         paper("weight decay", 1e-4),
         paper("evaluated every", 5, "as the paper's figures"),
+        ours("pixels", STANDARD, "the paper does not say"),
         ours("SSL is run as", "sequential_fl", "the same numbers on the uncut model: the tests show it at every cut"),
     )
 

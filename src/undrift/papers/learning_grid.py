@@ -21,6 +21,7 @@ from .ssl_settings import (
     SEEDS,
     STEP_GRID,
     TABLE_7,
+    VARIANTS,
     digits_setting,
     image_setting,
     step_key,
@@ -67,6 +68,7 @@ def _job(work: Work, data: str, classes: int, method: str, eta: float) -> Job:
         cohort=work["clients per round"],
         clip=work["clipping norm"].get(str(classes)),
         record_every=work["evaluated every"],
+        pixels=work["pixels"],
     )
 
 
@@ -136,7 +138,7 @@ ITEMS = (
         "ssl/table7",
         "SSL, table 7: the search for step sizes, at a tenth of the rounds",
         (
-            *without(image_setting(IMAGE_SETS), "step sizes", "published maps too", "seeds", "rounds", "local steps"),
+            *without(image_setting(IMAGE_SETS), "step sizes", *VARIANTS, "seeds", "rounds", "local steps"),
             paper("seeds", [SEEDS[0]]),
             reduced("rounds", {"1": 100, "2": 40}, "a tenth of the paper's"),
             reduced("local steps", [STEPS], "the paper searches for every K"),
@@ -145,7 +147,7 @@ ITEMS = (
         search,
         draw_grid,
         _claims(),
-        (*without(digits_setting(), "step sizes", "published maps too"), reduced("grid", list(QUICK_GRID))),
+        (*without(digits_setting(), "step sizes", *VARIANTS), reduced("grid", list(QUICK_GRID))),
         page_figures=lambda data: [],
         minutes=40,
     ),

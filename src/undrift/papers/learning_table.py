@@ -10,10 +10,10 @@ import numpy as np
 
 from .data import Curves, Data
 from .item import Work
-from .jobs import Job, Outcome, finish
+from .jobs import UNIT, Job, Outcome, finish
 from .ssl_settings import METHODS, step_key
 
-DRAWN, PUBLISHED = "drawn from the seed", "published map"
+DRAWN, PUBLISHED, FROM_0_TO_1 = "drawn from the seed", "published map", "pixels from 0 to 1"
 LAST_ROUNDS = 20
 TARGETS = {1: 0.30, 2: 0.75}  # the accuracies to which the paper counts rounds, by the C of ExDir(C, 10)
 
@@ -25,7 +25,7 @@ class Cell:
     data: str
     classes: int
     steps: int
-    partition: str = DRAWN
+    partition: str = DRAWN  # or a variant
 
     @property
     def panel(self) -> str:
@@ -33,30 +33,34 @@ class Cell:
 
 
 def cells(values: Mapping[str, Any]) -> Iterator[Cell]:
-    """The cells of a setting, in the paper's order; the published maps last."""
-    for partition in (DRAWN, *([PUBLISHED] if values.get("published maps too") else [])):
-        for data in values["data"]:
+    """The cells of a setting, in the paper's order; variants with one seed last."""
+    variants = {
+        DRAWN: values["data"],
+        FROM_0_TO_1: values.get("pixels from 0 to 1 too", []),
+        PUBLISHED: values["data"] if values.get("published maps too") else [],
+    }
+    for variant, sets in variants.items():
+        for data in sets:
             for classes in values["classes per client"]:
                 for steps in values["local steps"]:
                     if step_key(data, classes, steps) in values["step sizes"]:
-                        yield Cell(data, classes, steps, partition)
+                        yield Cell(data, classes, steps, variant)
 
 
 def cell_jobs(values: Mapping[str, Any], cell: Cell) -> Iterator[tuple[str, Job]]:
-    """(method, job) for every method and seed of a cell; a published map is run with the first seed only."""
+    """(method, job) for every method and seed of a cell; variants are run with the first seed only."""
     steps = values["step sizes"][step_key(cell.data, cell.classes, cell.steps)]
-    published = cell.partition == PUBLISHED
+    drawn = f"exdir:{cell.classes},10"
+    published = f"map:exdir/{cell.data}-m{values['clients']}-c{cell.classes}-a10.json"
     for method, eta in zip(METHODS, steps, strict=True):
-        for seed in values["seeds"][:1] if published else values["seeds"]:
+        for seed in values["seeds"] if cell.partition == DRAWN else values["seeds"][:1]:
             yield (
                 method,
                 Job(
                     data=cell.data,
                     model=values["model"],
                     clients=values["clients"],
-                    partition=f"map:exdir/{cell.data}-m{values['clients']}-c{cell.classes}-a10.json"
-                    if published
-                    else f"exdir:{cell.classes},10",
+                    partition=published if cell.partition == PUBLISHED else drawn,
                     method=METHODS[method],
                     eta=eta,
                     steps=cell.steps,
@@ -67,6 +71,7 @@ def cell_jobs(values: Mapping[str, Any], cell: Cell) -> Iterator[tuple[str, Job]
                     record_every=values["evaluated every"],
                     batch=values["batch"],
                     weight_decay=values["weight decay"],
+                    pixels=UNIT if cell.partition == FROM_0_TO_1 else values["pixels"],
                 ),
             )
 

@@ -10,7 +10,15 @@ import pytest
 from undrift import METHODS
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "architecture.md", "dependencies.md", "participation.md", "page.md")
+NAMES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "architecture.md",
+    "dependencies.md",
+    "participation.md",
+    "page.md",
+)
 PAGES = [ROOT / name if name[0].isupper() else ROOT / "docs" / name for name in NAMES]
 
 

@@ -188,6 +188,8 @@ def test_a_target_is_reached_for_good_or_not_at_all():
     assert goal.first(np.array([5.0, 0.5, 3.0, 0.4, 0.3])) == 3
     assert goal.first(np.array([5.0, 0.5, 3.0, 2.0])) is None
     assert goal.first(np.array([5.0] * 99 + [0.5])) is None  # below at the very end by luck
+    assert goal.first(np.array([5.0, 0.5, np.inf, np.nan, np.nan])) is None  # diverged
+    assert goal.first(np.array([5.0, np.nan, 0.5, np.nan, 0.4])) == 2  # not every round was recorded
     assert Goal("accuracy", 0.9).first(np.array([0.1, np.nan, 0.95, 0.2])) == 2
 
 

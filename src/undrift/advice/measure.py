@@ -35,8 +35,11 @@ class Goal:
         good = values >= self.value if self.upwards else values <= self.value
         good = good & np.isfinite(values)
         if self.column == "gap":
+            if not good[-1]:
+                return None  # still above, or diverged: the last round is always recorded
             bad = np.flatnonzero(~good & ~np.isnan(values))
             after = 0 if not bad.size else int(bad[-1]) + 1
+            after += int(np.argmax(good[after:]))  # rounds that were not recorded tell nothing
             # A method that keeps jumping across the target is below it at the end by luck: it has to stay for a while.
             return after if after < len(values) - min(20, len(values) // 10) else None
         hits = np.flatnonzero(good)

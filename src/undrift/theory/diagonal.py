@@ -10,7 +10,7 @@ import numpy as np
 from .quadratics import Quadratics
 
 BLOCK = 256  # rounds that are looked at together
-LOOKED_AT = 16384  # rounds of which every single one may be looked at; beyond, the gap is taken to cross the target once
+LOOKED_AT = 16384  # rounds that may be looked at one by one; beyond, the gap is taken to cross the target once
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from paper_items import Producer, made_up, same_tables, smaller
 
+from paper_items import Producer, made_up, same_tables, smaller
 from undrift.errors import InputError
 from undrift.papers.data import Curves, Data
 from undrift.papers.item import Work, ours

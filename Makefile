@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types unit bench format clean
+.PHONY: demo test lint types unit slow bench format clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/ready: pyproject.toml
@@ -25,7 +25,10 @@ types: $(VENV)/ready
 	$(BIN)/mypy
 
 unit: $(VENV)/ready
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
+
+slow: $(VENV)/ready          ## what takes too long for every day
+	$(BIN)/pytest -n 2 -m slow
 
 bench: $(VENV)/ready         ## ratios measured side by side on this machine
 	$(BIN)/python -m benchmarks

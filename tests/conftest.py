@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+# The suite compiles hundreds of small programs and runs each for milliseconds: the compiler's long passes do not pay here.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+
 import hypothesis
 import jax
 import pytest
@@ -18,3 +23,10 @@ def _no_global_switch():
     assert not jax.config.jax_enable_x64
     yield
     assert not jax.config.jax_enable_x64
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_compiled_programs():
+    """Thousands of compiled programs at once exhaust the memory maps of a process."""
+    yield
+    jax.clear_caches()

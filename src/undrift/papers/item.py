@@ -193,4 +193,5 @@ def at_least(value: float, limit: float, measured: str, explanation: str | None 
     >>> at_least(2.0, 8.0, "ratio 2").holds
     False
     """
-    return Decision(bool(value >= limit), measured, value / limit, None if value >= limit else explanation)
+    margin = float("inf") if limit == 0 else value / limit
+    return Decision(bool(value >= limit), measured, margin, None if value >= limit else explanation)

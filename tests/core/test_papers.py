@@ -8,6 +8,8 @@ from core_cases import CLIENTS, UNEQUAL, quadratic_data
 
 import undrift as ud
 
+pytestmark = pytest.mark.slow  # an account of its own; every day tests/papers and tests/theory hold the same facts
+
 
 def powers(H, eta, tau):
     """Σ_{ℓ<τ} (I − ηH)^ℓ"""

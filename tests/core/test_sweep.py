@@ -12,7 +12,11 @@ from undrift.engine import simulate
 SETTING = {"rounds": 12, **PARTIAL}
 
 
-@pytest.mark.parametrize("name", CASES)
+# One of every kind of memory and message; the rest in `make slow`.
+OFTEN = ("fedavg", "fedlin compressed", "scaffold", "fedtrack", "sequential_fl", "sgd")
+
+
+@pytest.mark.parametrize("name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def test_every_row_is_the_single_run(name):
     problem, make = problem_of(logistic_data(0, WEIGHTS)), CASES[name].make
     grid, seeds = [0.01, 0.05], [0, 4]

@@ -16,6 +16,11 @@ CUTS = range(len(ud.models.lenet5().layers) + 1)
 SOME_CUTS = (1, ud.models.lenet5().paper_cut, len(ud.models.lenet5().layers) - 1)
 
 
+def often(*cuts: int) -> list[object]:
+    """Every cut; those that are not named in `make slow` only."""
+    return [cut if cut in cuts else pytest.param(cut, marks=pytest.mark.slow) for cut in CUTS]
+
+
 def decayed_sgd(eta: float) -> optax.GradientTransformation:
     return optax.chain(optax.add_decayed_weights(1e-2), optax.sgd(eta))
 
@@ -50,17 +55,14 @@ def test_ssl_is_sequential_fl_at_every_cut(cut: int) -> None:
     np.testing.assert_allclose(in_turn, uncut("sequential_fl", "float64", INDEPENDENT), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("cut", often(*SOME_CUTS))
 def test_sflv1_is_fedavg_at_every_cut(cut: int) -> None:
     parallel = play(ud.sflv1(eta=0.1, solver=decayed_sgd), lenet_problem("float64", cut), oracle=INDEPENDENT).x
     np.testing.assert_allclose(parallel, uncut("fedavg", "float64", INDEPENDENT), rtol=0, atol=1e-10)
     assert np.abs(parallel - uncut("sequential_fl", "float64", INDEPENDENT)).max() > 1e-4  # it is not the other method
 
 
-EVERY_CUT = [cut if cut in SOME_CUTS else pytest.param(cut, marks=pytest.mark.slow) for cut in CUTS]
-
-
-@pytest.mark.parametrize("cut", EVERY_CUT)
+@pytest.mark.parametrize("cut", often(ud.models.lenet5().paper_cut))
 def test_the_same_in_single_precision(cut: int) -> None:
     problem = lenet_problem("float32", cut)
     for method, twin in ((ud.ssl, "sequential_fl"), (ud.sflv1, "fedavg")):

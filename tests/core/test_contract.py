@@ -27,7 +27,13 @@ def test_the_table_covers_every_method():
     assert set(ud.METHODS) <= covered | NOT_OF_THIS_TABLE, "a new method needs a row in core_cases.CASES"
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name in ud.METHODS])
+OFTEN = ("fedavg", "fedlin", "fedtrack", "sequential_fl")  # the rest in `make slow`
+EVERY_METHOD = [
+    name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in CASES if name in ud.METHODS
+]
+
+
+@pytest.mark.parametrize("name", EVERY_METHOD)
 def test_float32_is_kept(name):
     result = ud.run(CASES[name].make(ETA), problem_of(logistic_data(0), np.float32), rounds=3, steps=2)
     assert result.x.dtype == np.float32

@@ -68,7 +68,7 @@ def test_any_pair_of_init_and_apply_fits(digits: Any, parts: list[np.ndarray]) -
     assert result.history["accuracy"][-1] > 0.5
 
 
-@pytest.mark.parametrize("name", ["ssl", "sflv1", pytest.param("sflv2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["ssl", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sflv1", "sflv2"))])
 def test_message_passing_agrees(name: str, digits: Any, parts: list[np.ndarray]) -> None:
     problem = ud.problems.network(MODEL, digits.train, parts, test=digits.test, cut=1)
     method = ud.METHODS[name](eta=0.2)

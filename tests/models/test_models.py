@@ -52,7 +52,7 @@ def test_the_papers_cut_leaves_the_papers_share_at_the_client(model, share):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", FACTORIES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "vgg11" else n for n in FACTORIES])
 def test_two_halves_are_the_whole_at_every_cut(name, dtype):
     with jax.enable_x64(dtype == "float64"):
         model = FACTORIES[name](dtype=dtype)

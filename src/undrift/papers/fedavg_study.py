@@ -7,13 +7,14 @@ x_1 + x_2 + b = 0 is learnt. Figure 4 (FEMNIST) is elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import undrift as ud
 
 from .data import Curves, Data
+from .fedavg_toy import Toy, toy
 from .item import Claim, Decision, Item, Work, at_least, at_most, ours, paper
 
 if TYPE_CHECKING:
@@ -22,71 +23,6 @@ if TYPE_CHECKING:
 LOSS, DIFFERENCE = "loss on test data", "dissimilarity of local and global gradients"
 IID = "τ = 1000, iid"
 CODE = "as in the authors' published code"
-
-
-class Toy(NamedTuple):
-    """The data; every array is (clients, samples) or (clients, samples, 2)."""
-
-    points: np.ndarray
-    labels: np.ndarray  # 0 or 1
-    test_points: np.ndarray
-    test_labels: np.ndarray
-
-    @property
-    def sums(self) -> np.ndarray:
-        """x_1 + x_2: the logit without the bias."""
-        return self.points.sum(axis=-1)
-
-    def loss(self, b: np.ndarray) -> np.ndarray:
-        """F(b) on all training data, for every entry of b."""
-        return _cross_entropy(self.sums.ravel(), self.labels.ravel(), b)
-
-    def test_loss(self, b: np.ndarray) -> np.ndarray:
-        return _cross_entropy(self.test_points.sum(axis=-1).ravel(), self.test_labels.ravel(), b)
-
-    def gradients(self, b: float) -> np.ndarray:
-        """∇F_i(b) for every client."""
-        return (1 / (1 + np.exp(-(self.sums + b))) - self.labels).mean(axis=1)
-
-    def optimum(self) -> float:
-        """b* by bisection."""
-        low, high = -20.0, 20.0
-        for _ in range(200):
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.gradients(middle).mean() > 0 else (middle, high)
-        return middle
-
-    def smoothness(self) -> float:
-        """L = max_b F''(b), on a fine grid."""
-        b = np.linspace(-12, 6, 1801)[:, None]
-        p = 1 / (1 + np.exp(-(self.sums.ravel()[None, :] + b)))
-        return float((p * (1 - p)).mean(axis=1).max())
-
-    def shuffled(self, seed: int) -> Toy:
-        """The same data dealt out at random."""
-        order = np.random.default_rng([seed, 1]).permutation(self.labels.size)
-        points = self.points.reshape(-1, 2)[order].reshape(self.points.shape)
-        return self._replace(points=points, labels=self.labels.ravel()[order].reshape(self.labels.shape))
-
-
-def _cross_entropy(sums: np.ndarray, labels: np.ndarray, b: np.ndarray) -> np.ndarray:
-    z = sums[None, :] + np.atleast_1d(b)[:, None]
-    return np.asarray((np.logaddexp(0, z) - labels[None, :] * z).mean(axis=1))
-
-
-def toy(clients: int, deviation: float, seed: int) -> Toy:
-    """Draw the data: class 0 around (0, 0), class 1 around (1, 1), at the last client around (4, 4)."""
-    rng = np.random.default_rng(seed)
-
-    def draw(each: int) -> tuple[np.ndarray, np.ndarray]:
-        centres = np.ones(clients)
-        centres[-1] = 4
-        zero = rng.normal(0, deviation, (clients, each, 2))
-        one = centres[:, None, None] + rng.normal(0, deviation, (clients, each, 2))
-        labels = np.repeat([[0.0, 1.0]], clients, axis=0).repeat(each, axis=1)
-        return np.concatenate([zero, one], axis=1), labels
-
-    return Toy(*draw(50), *draw(10))
 
 
 def _loss(b: Any, sample: Any) -> Any:

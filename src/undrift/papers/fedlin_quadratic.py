@@ -19,21 +19,6 @@ BASELINE = {EQUAL: "FedProx", UNEQUAL: "FedNova"}
 X_STAR = 103 / 3
 
 
-def surrogate_minimiser(
-    A: np.ndarray, b: np.ndarray, eta: float, steps: list[int], beta: float = 0.0, normalised: bool = False
-) -> float:
-    """Where FedProx (or FedNova, `normalised`) ends on ½A_i x² − b_i x: the minimiser of eq. (3), or of eq. (5).
-
-    x̂ = Σ_i s_i P_i b_i / Σ_i s_i P_i A_i with P_i = Σ_{ℓ<τ_i} (1 − η(A_i + β))^ℓ and s_i = 1, or τ_eff/τ_i.
-
-    >>> round(surrogate_minimiser(np.array([1.0, 2.0]), np.array([3.0, 100.0]), 0.1, [1, 1]), 6)
-    34.333333
-    """
-    powers = np.array([np.sum((1 - eta * (a + beta)) ** np.arange(t)) for a, t in zip(A, steps, strict=True)])
-    scale = np.mean(steps) / np.asarray(steps) if normalised else np.ones(len(A))
-    return float((scale * powers) @ b / ((scale * powers) @ A))
-
-
 def _figure_1(work: Work) -> Data:
     A, b = np.array([1.0, 2.0]), np.array([3.0, 100.0])
     problem = ud.problems.quadratic(A[:, None, None], b[:, None])
@@ -51,7 +36,9 @@ def _figure_1(work: Work) -> Data:
             curves.add_run(panel, series, np.abs(result.iterates[:, 0] - X_STAR), result.history)
             predicted = X_STAR
             if series != "FedLin":
-                predicted = surrogate_minimiser(A, b, eta, steps, beta * (panel == EQUAL), panel == UNEQUAL)
+                fedprox, fednova = ud.theory.surrogate.fedprox, ud.theory.surrogate.fednova
+                surrogate = fedprox(problem, eta, steps, beta) if panel == EQUAL else fednova(problem, eta, steps)
+                predicted = float(surrogate.x[0])
             ends.append((panel, series, float(result.x[0]), predicted))
         work.progress("fedlin/fig1", number + 1, len(cases))
     names = ("panel", "series", "end", "predicted")

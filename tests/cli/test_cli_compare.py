@@ -157,3 +157,26 @@ def test_the_demo_study_is_sound():
     names = {maker.spec.name for maker in makers}
     assert {"fedsgd", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "fedlin", "gd"} == names
     assert any(maker.down is not None for maker in makers)
+
+
+def test_steps_by_theorem_are_checked_and_drawn_per_second(cli, tmp_path):
+    said = cli("compare", "--method", "fedlin", "gd", "--problem", "quadratic", "--eta", "theorem", "--rounds", "20",
+               "--speeds", "10..100", "--link", "latency=0.2", "--out", str(tmp_path / "run"))  # fmt: skip
+    assert said.code == 0
+    assert "fedlin: FedLin, Theorem 1 holds at every round" in said.err
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["theorems"]["gd"]["holds"] is True
+    assert summary["resources"].startswith("10 to 100 gradients/s")
+    page = (tmp_path / "run" / "page.html").read_text().replace(" ", "")
+    assert '"kind":"bound"' in page
+    assert '"seconds":[' in page
+    history = pd.read_csv(tmp_path / "run" / "history.csv")
+    fedlin = history[history["method"] == "fedlin"]
+    assert np.allclose(np.diff(fedlin["seconds_latency"]), 2 * 0.2)  # two exchanges a round
+
+
+def test_bad_means_are_refused_by_name(cli, tmp_path):
+    said = cli("run", "--method", "fedavg", *SMALL, "--link", "upp=3", "--out", str(tmp_path / "run"))
+    assert said.code == 2
+    assert "did you mean 'up'" in said.err
+    assert not (tmp_path / "run").exists()

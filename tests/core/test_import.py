@@ -72,3 +72,9 @@ def test_every_public_name_exists():
         assert getattr(ud, name) is not None, name
     with pytest.raises(AttributeError, match="no attribute 'fedlim'"):
         _ = ud.fedlim
+
+
+def test_the_names_that_are_promised_are_those_that_are_there():
+    from undrift import _api
+
+    assert sorted(ud.__all__) == sorted(_api.__all__)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undrift.report.page.results import compare_document
+from undrift.resources import Resources
 from undrift.studies.comparison import Outcome
 from undrift.studies.spec import MethodSpec, RunSpec, Study
 
@@ -116,6 +117,7 @@ def outcome(name: str, rate: float, seeds: int, every: int = 1) -> Outcome:
     columns = {"loss": gap - 1, "gap": gap, "grad_norm": np.sqrt(gap), "drift": 0 * gap + (name != "gd")}
     history = {key: np.stack([column, lost]) for key, column in columns.items()}
     history |= {"bytes_up": ones * up * t, "bytes_down": ones * up * t, "gradients": ones * 10 * t}
+    history |= {"seconds_computing": ones * 0.1 * t, "seconds_latency": ones * 0.05 * t}
     diverged = np.array([[-1] * seeds, [5] * seeds])
     return Outcome(name, name, [{"eta": 0.1}, {"eta": 9.0}], list(range(seeds)), history, ones, diverged, 0.1)
 
@@ -130,7 +132,8 @@ def comparison(seeds: int = 2, every: int = 1) -> dict[str, Any]:
         "command": "undrift compare --problem quadratic:L=100",
         "versions": {"undrift": "0.1.0"},
         "seeds": {"run": list(range(seeds)), "data": 0},
+        "resources": str(Resources.of(4)),
     }
     chosen = {"fedlin": {"eta": {"why": "around 1/(6L)"}}}
     outcomes = [outcome(name, rate, seeds, every) for name, rate in names.items()]
-    return compare_document(study, outcomes, chosen, summary)
+    return compare_document(study, outcomes, chosen, summary, {})

@@ -178,7 +178,8 @@ def test_document_of_a_comparison():
     assert np.allclose(fedlin["y"], np.r_[1, 1.1 * 0.01 ** np.arange(1.0, 13)])
     assert np.allclose(fedlin["high"][1:] / fedlin["low"][1:], 1.2)
     assert np.array_equal(fedlin["x"]["bytes"], 1600 * np.arange(13))
-    assert set(gap["series"][2]["x"]) == {"round", "gradients"}, "gd sends nothing"
+    assert set(gap["series"][2]["x"]) == {"round", "gradients", "seconds"}, "gd sends nothing"
+    assert np.allclose(fedlin["x"]["seconds"], 0.15 * np.arange(13))
     assert (gap["floor"], gradient["floor"]) == (1e-15, None)
     assert drift["title"] == "Client drift"
     results, grid = document["tables"]

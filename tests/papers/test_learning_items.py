@@ -33,9 +33,21 @@ def test_a_job_is_run_once_and_read_afterwards(tmp_path: Path, monkeypatch: pyte
     assert again.summary["job"] == dataclasses.asdict(SMALL)
 
 
+def test_a_job_that_was_evaluated_more_often_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fine = dataclasses.replace(SMALL, record_every=2)
+    known = jobs.finish(fine, tmp_path)
+    monkeypatch.setattr(jobs, "_run", lambda *_: pytest.fail("it was run a second time"))
+    coarse = jobs.finish(dataclasses.replace(fine, record_every=4), tmp_path)
+    kept = known.rounds % 4 == 0
+    assert coarse.rounds.tolist() == [0, 4, 8, 12]
+    assert np.array_equal(coarse.accuracy, known.accuracy[kept])
+    assert jobs.outcome(dataclasses.replace(fine, record_every=3), tmp_path) is None  # 3, 9, … were not evaluated
+
+
 def test_every_part_of_a_setting_makes_another_job() -> None:
     changes = {"data": "mnist", "eta": 0.1, "steps": 6, "rounds": 13, "seed": 4, "clip": 10.0, "method": "sequential_fl",
-               "partition": "iid", "batch": 10, "weight_decay": 0.0, "cohort": 4, "record_every": 2}  # fmt: skip
+               "partition": "iid", "batch": 10, "weight_decay": 0.0, "cohort": 4, "record_every": 2,
+               "pixels": "-1 to 1", "weights": "by size"}  # fmt: skip
     names = {SMALL.name, *(dataclasses.replace(SMALL, **{key: value}).name for key, value in changes.items())}
     assert len(names) == len(changes) + 1
 

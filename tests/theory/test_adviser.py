@@ -61,6 +61,8 @@ def test_prices_are_what_the_ledger_counts():
         assert costs.bytes_down == run.history["bytes_down"][-1], option.label
         assert costs.gradients == run.history["gradients"][-1], option.label
         assert costs.rounds == rounds
+        parts = (run.history[f"seconds_{cause}"][-1] for cause in ("computing", "latency", "transfer"))
+        assert np.allclose([costs.computing, costs.latency, costs.transfer], list(parts), rtol=1e-12), option.label
 
 
 def test_virtual_seconds_by_hand():

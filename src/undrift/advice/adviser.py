@@ -13,13 +13,13 @@ from ..errors import InputError, unknown
 from ..oracles import Oracle
 from ..plan import Everyone, Participation
 from ..problems.base import Problem
+from ..resources import Resources
 from ..theory.round_map import per_client
 from .costs import Costs, Tariff, tariff
 from .guarantee import Guarantee, Guarantees
 from .measure import Goal, Measured, measure
 from .options import Option, describe_steps, options_for
 from .predict import SAFETY, Forecast, Models
-from .resources import Resources
 from .words import reasons
 
 LOCAL_STEPS = (1, 2, 5, 10, 20, 50)

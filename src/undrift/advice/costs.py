@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import precision, wire
-from ..engine.ledger import Shapes, message_shapes
+from .. import precision
+from ..engine.ledger import Counts, Ledger, Shapes
 from ..engine.setup import prepare
 from ..oracles import Oracle
-from ..protocol import Exchange, OneByOne, Program, Repeat
+from ..plan import Draw
 from ..recipe import Method
-from .resources import Resources
+from ..resources import Resources
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Costs:
     rounds: int = 0
     bytes_up: float = 0.0
     bytes_down: float = 0.0
+    bytes_peer: float = 0.0  # from client to client
     gradients: float = 0.0
     computing: float = 0.0  # seconds
     latency: float = 0.0
@@ -34,7 +35,7 @@ class Costs:
 
     @property
     def bytes(self) -> float:
-        return self.bytes_up + self.bytes_down
+        return self.bytes_up + self.bytes_down + self.bytes_peer
 
     def __add__(self, other: Costs) -> Costs:
         return Costs(*(a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)))
@@ -47,6 +48,7 @@ class Costs:
             "rounds": int(self.rounds),
             "bytes_up": int(self.bytes_up),
             "bytes_down": int(self.bytes_down),
+            "bytes_peer": int(self.bytes_peer),
             "gradients": float(self.gradients),
             "seconds": float(self.seconds),
             "computing": float(self.computing),
@@ -78,74 +80,23 @@ def tariff(
     oracle: Oracle | None = None,
     known: dict[str, dict[str, Shapes]] | None = None,
 ) -> Tariff:
-    """Prices of a method with these local steps, with full participation.
+    """Prices of a method with these local steps, with full participation, as the ledger of a run counts them.
 
-    An exchange takes as long as its slowest client computes, plus one latency, plus its message down and its message up at
-    the rates of a client's own link. Clients that play in turn take the sum of that. Work is counted in gradient evaluations
-    of a client's whole oracle: a component gradient of FedTrack is 1/n_i of one. Centralised baselines send nothing and
-    compute as fast as all clients together. `known`: shapes of messages by method, which is filled in; they do not depend on τ.
+    `known`: shapes of messages by method, which is filled in; they do not depend on τ.
     """
-    setup = prepare(method, problem, rounds=1, steps=steps, oracle=oracle)
+    setup = prepare(method, problem, rounds=1, steps=steps, oracle=oracle, resources=resources)
     known = {} if known is None else known
     kind = f"{method.name} {method.recipe.settings if method.name == 'fedlin' else ''}"
-    if kind not in known:
-        with precision.scope(setup.problem.dtype):
-            known[kind] = message_shapes(setup.algorithm, setup.problem, setup.oracle)
-    shapes = known[kind]
+    with precision.scope(setup.problem.dtype):
+        ledger = Ledger(setup.algorithm, setup.problem, setup.oracle, True, setup.resources, known.get(kind))
+    known[kind] = ledger.shapes
     counts = np.broadcast_to(np.asarray(setup.plan.steps), (setup.problem.clients,))
-    speeds = np.asarray(resources.speeds)
-    if method.recipe.centralised:
-        speeds = np.array([speeds.sum() / len(speeds)])  # each step is one gradient of each client
-    book = _Book(shapes, setup.problem.sizes, setup.oracle, counts, speeds, resources)
-    algorithm = setup.algorithm
-    every = book.program(algorithm.round, "")
-    first = every if algorithm.first is None else book.program(algorithm.first, " (first)")
-    return Tariff(
-        dataclasses.replace(book.program(algorithm.start, ""), rounds=0),
-        dataclasses.replace(first, rounds=1),
-        dataclasses.replace(every, rounds=1),
-    )
+    two = ledger.rounds(Draw(None, np.stack([counts, counts]).astype(np.int64), None), 1)
+    return Tariff(_costs(ledger.start(), 0, 0), _costs(two, 0, 1), _costs(two, 1, 1))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Book:
-    shapes: dict[str, Shapes]
-    sizes: np.ndarray
-    oracle: Oracle
-    steps: np.ndarray
-    speeds: np.ndarray
-    resources: Resources
-
-    def program(self, program: Program, suffix: str, in_turn: bool = False, times: Any = 1) -> Costs:
-        total = Costs()
-        for step in program:
-            if isinstance(step, OneByOne):
-                total += self.program(step.program, suffix, True, times)
-            elif isinstance(step, Repeat):
-                total += self.program(step.program, suffix, in_turn, times * np.asarray(step.counts(self.steps)))
-            else:
-                total += self._exchange(step, suffix, in_turn, np.broadcast_to(times, self.steps.shape))
-        return total
-
-    def _exchange(self, exchange: Exchange, suffix: str, in_turn: bool, times: np.ndarray) -> Costs:
-        per_call = self.oracle.components(self.sizes)
-        if exchange.cost is not None:
-            calls, components = exchange.cost(self.steps, self.sizes, True)
-            work = components / per_call
-        else:
-            calls = exchange.work(self.steps)
-            work = calls
-        computing = times * work / self.speeds
-        together = np.sum if in_turn else np.max
-        spent = Costs(gradients=float(np.sum(calls * times)), computing=float(together(computing)))
-        if not exchange.on_wire:
-            return spent
-        shapes = self.shapes[exchange.name + suffix]
-        down, up = wire.size(shapes.down), wire.size(shapes.up)
-        travel = times * (down / self.resources.down + up / self.resources.up)
-        return spent + Costs(
-            bytes_up=float(up * times.sum()),
-            bytes_down=float(down * times.sum()),
-            latency=float(together(times * self.resources.latency)),
-            transfer=float(together(travel)),
-        )
+def _costs(counts: Counts, row: int, rounds: int) -> Costs:
+    columns = (
+        "bytes_up", "bytes_down", "bytes_peer", "gradients", "seconds_computing", "seconds_latency", "seconds_transfer",
+    )  # fmt: skip
+    return Costs(rounds, *(float(counts[name][row]) for name in columns))

@@ -23,6 +23,7 @@ from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
 from .devices import prepare_devices
 from .directory import PAGE, RunDirectory
+from .promise import Promise, promise_of
 from .run import says_what, title_of
 from .setting import method_spec, study_from_arguments, with_absolute_paths, with_flags
 from .talk import Stop, Talk
@@ -58,9 +59,11 @@ def execute(arguments: argparse.Namespace) -> int:
     plan.directory.open(plan.study, plan.notes, arguments.resume)
     outcomes, interrupted = _play(plan, talk)
     status = "interrupted" if interrupted else "finished"
-    summary = plan.directory.write_summary(summary_of(plan.study, outcomes, status))
+    promises = _promises(plan, outcomes)
+    content = summary_of(plan.study, outcomes, status, str(plan.setting["resources"]), promises)
+    summary = plan.directory.write_summary(content)
     if outcomes:
-        _show(plan, outcomes, summary, talk, arguments)
+        _show(plan, outcomes, promises, summary, talk, arguments)
     if arguments.json:
         print(json.dumps(summary, indent=2, ensure_ascii=False))
     talk.note(f"written to {plan.directory.path}")
@@ -169,8 +172,26 @@ def _play(plan: Plan, talk: Talk) -> tuple[list[Outcome], bool]:
     return everything, False
 
 
+def _promises(plan: Plan, outcomes: list[Outcome]) -> dict[str, Promise]:
+    """The guarantee of every method whose step a theorem chose, held against its first seed."""
+    makers = dict(zip(distinct_labels(plan.makers), plan.makers, strict=True))
+    found = {}
+    for outcome in outcomes:
+        if outcome.best is not None:
+            method = makers[outcome.label].make(**outcome.points[outcome.best])
+            promised = promise_of(method, plan.problem, plan.setting, outcome.result())
+            if promised is not None:
+                found[outcome.label] = promised
+    return found
+
+
 def _show(
-    plan: Plan, outcomes: list[Outcome], summary: dict[str, Any], talk: Talk, arguments: argparse.Namespace
+    plan: Plan,
+    outcomes: list[Outcome],
+    promises: dict[str, Promise],
+    summary: dict[str, Any],
+    talk: Talk,
+    arguments: argparse.Namespace,
 ) -> None:
     from ..report.tables import compare_table
 
@@ -183,10 +204,12 @@ def _show(
         curves = [curve_from(o.label, o.name, o.curve(), _columns(o)) for o in outcomes if o.best is not None]
         if curves:
             write_figures(curves, plan.directory.path, title_of(plan.study), outcomes[0].measure)
-        document = compare_document(plan.study, outcomes, plan.chosen, summary)
+        document = compare_document(plan.study, outcomes, plan.chosen, summary, promises)
         write_page(plan.directory.path / PAGE, document)
     if not arguments.json:
         talk.results.print(compare_table(outcomes, f"{title_of(plan.study)}, {plan.study.run.rounds} rounds"))
+    for label, promised in promises.items():
+        talk.note(f"{label}: {promised.verdict}")
 
 
 def _columns(outcome: Outcome) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import CheckpointError
 from ..studies.comparison import TARGETS, Outcome
 from ..studies.spec import Study
+from .promise import Promise
 
 
 class Finished:
@@ -100,7 +101,9 @@ def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> None:
     np.savez(folder / "models.npz", **{outcome.label: outcome.x[outcome.chosen] for outcome in outcomes})
 
 
-def summary_of(study: Study, outcomes: Sequence[Outcome], status: str) -> dict[str, Any]:
+def summary_of(
+    study: Study, outcomes: Sequence[Outcome], status: str, resources: str, promises: Mapping[str, Promise]
+) -> dict[str, Any]:
     """Everything of the table and more, for machines."""
     return {
         "status": status,
@@ -109,7 +112,9 @@ def summary_of(study: Study, outcomes: Sequence[Outcome], status: str) -> dict[s
             "run": list(range(study.run.seed, study.run.seed + study.run.seeds)),
             "data": study.problem.get("data_seed", 0),
         },
+        "resources": resources,
         "methods": [_method_summary(outcome) for outcome in outcomes],
+        "theorems": {label: promised.claim() for label, promised in promises.items()},
     }
 
 

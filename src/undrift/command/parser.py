@@ -110,6 +110,7 @@ def _add_run(commands: Any) -> None:
         help="step size: a number, or theorem for what its theorem asks for (chosen by a rule that is said if missing)",
     )
     _add_setting(run)
+    _add_means(run)
     _add_output(run)
     run.add_argument(
         "--checkpoint-seconds", type=float, default=10.0, metavar="S", help="write a checkpoint every S seconds (10)"
@@ -134,6 +135,7 @@ def _add_compare(commands: Any) -> None:
     )
     compare.add_argument("--seeds", type=int, help="number of seeds (1)")
     _add_setting(compare)
+    _add_means(compare)
     _add_output(compare)
 
 
@@ -205,11 +207,7 @@ def _add_advise(commands: Any) -> None:
         default="seconds",
         help="what is minimised (seconds)",
     )
-    means = advise.add_argument_group("means")
-    means.add_argument(
-        "--speeds", default="100", metavar="S", help="gradients per second: 100 | 10,20,40 | 10..1000 (100)"
-    )
-    means.add_argument("--link", metavar="WORDS", help="bytes/s and seconds: up=1e6,down=1e7,latency=0.05 (these)")
+    _add_means(advise)
     setting = advise.add_argument_group("setting")
     setting.add_argument("--participation", metavar="WORD", help="full, uniform:N or permuted:N (but full: measured)")
     setting.add_argument("--failures", type=float, metavar="P", help="probability that a client does not answer")
@@ -248,6 +246,12 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="devices of the CPU that share the clients (`run` of networks with convolutions: all cores; else 1)",
     )
+
+
+def _add_means(parser: argparse.ArgumentParser) -> None:
+    means = parser.add_argument_group("means", "What turns work and bytes into (virtual) seconds.")
+    means.add_argument("--speeds", metavar="S", help="gradients per second: 100 | 10,20,40 | 10..1000 (100)")
+    means.add_argument("--link", metavar="WORDS", help="bytes/s and seconds: up=1e6,down=1e7,latency=0.05 (these)")
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:

@@ -161,6 +161,8 @@ def says_what(arguments: argparse.Namespace) -> bool:
         "oracle",
         "up",
         "down",
+        "speeds",
+        "link",
     )
     return any(getattr(arguments, flag) is not None for flag in (*flags, "seed", "record_every", "on_divergence"))
 
@@ -178,6 +180,7 @@ def _save(plan: Plan, result: Result, status: str, promised: Promise | None) -> 
         "study": plan.study.words(),
         "seeds": {"run": plan.study.run.seed, "data": plan.study.problem.get("data_seed", 0)},
         "chosen": {name: {"value": choice.value, "why": choice.why} for name, choice in plan.chosen.items()},
+        "resources": str(plan.setting["resources"]),
         "theorem": None if promised is None else promised.claim(),
     }
     return plan.directory.write_summary(content)

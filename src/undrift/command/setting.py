@@ -12,7 +12,7 @@ from ..studies.paths import absolute_paths
 from ..studies.spec import MethodSpec, RunSpec, Study, read_study
 from ..studies.words import located, scalar, split_word
 
-RUN_FLAGS = ("rounds", "steps", "participation", "failures", "oracle", "seed", "seeds", "record_every", "on_divergence")
+RUN_FLAGS = tuple(field.name for field in dataclasses.fields(RunSpec))
 
 # A value that is a word with arguments itself, and the keys that are its own.
 INNER = {"partition": ("classes", "alpha", "min_size", "path")}

@@ -25,9 +25,10 @@ class History(Mapping[str, np.ndarray]):
     | grad_norm | ‖∇f(x_t)‖ |
     | drift | mean_i ‖y_i − mean y‖ at the end of the local steps |
     | dissimilarity | max_i ‖∇f_i(x_t) − ∇f(x_t)‖ |
-    | bytes_up, bytes_down | bytes sent so far, all clients together |
+    | bytes_up, bytes_down, bytes_peer | bytes sent so far, all clients together |
     | gradients | gradient evaluations so far (calls of the oracle) |
     | component_gradients | gradients of single components f_ij so far |
+    | seconds_computing, seconds_latency, seconds_transfer | virtual seconds so far, by cause; their sum is the time |
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray]) -> None:

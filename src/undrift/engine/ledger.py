@@ -1,4 +1,4 @@
-"""Bytes and gradients, counted from the program, the shapes of its messages and the plan."""
+"""Bytes, gradients and virtual seconds, counted from the program, the shapes of its messages and the plan."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from ..local import Local
 from ..oracles import Oracle
 from ..plan import Draw
 from ..problems.base import Problem
-from ..protocol import Algorithm, Exchange, Program, Repeat, exchanges
+from ..protocol import Algorithm, Exchange, OneByOne, Program, Repeat, exchanges
+from ..resources import Resources
 
 LINKS = ("up", "down", "peer")
+SECONDS = ("seconds_computing", "seconds_latency", "seconds_transfer")
 Counts = dict[str, np.ndarray]  # column -> what a stretch of rounds cost, one number per round
 
 
@@ -69,20 +71,32 @@ class Ledger:
     """Counts costs for an algorithm on a problem.
 
     The columns are bytes by link, gradients, and, where messages have named parts (dictionaries, as in split learning), bytes
-    by part.
+    by part. With `resources` there are virtual seconds too, by cause: an exchange takes as long as its slowest client
+    computes, plus one latency, plus its messages at the rates of a client's own link; clients that play in turn take the sum
+    of that. Work is counted in calls of a client's whole oracle: a component gradient of FedTrack is 1/n_i of one. `shapes`:
+    those of the messages where they are known already.
     """
 
-    def __init__(self, algorithm: Algorithm, problem: Problem, oracle: Oracle, every_round: bool) -> None:
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        problem: Problem,
+        oracle: Oracle,
+        every_round: bool,
+        resources: Resources | None = None,
+        shapes: dict[str, Shapes] | None = None,
+    ) -> None:
         self.algorithm, self.oracle, self.every_round = algorithm, oracle, every_round
-        self.sizes = problem.sizes
-        self.shapes = message_shapes(algorithm, problem, oracle)
-        messages = [message for shapes in self.shapes.values() for message in (shapes.down, shapes.up)]
+        self.sizes, self.resources = problem.sizes, resources
+        self.shapes = message_shapes(algorithm, problem, oracle) if shapes is None else shapes
+        messages = [message for shape in self.shapes.values() for message in (shape.down, shape.up)]
         parts = sorted({name for message in messages if isinstance(message, dict) for name in message})
         self.columns = (
             *(f"bytes_{link}" for link in LINKS),
             "gradients",
             "component_gradients",
             *(f"bytes_{part}" for part in parts),
+            *(SECONDS if resources is not None else ()),
         )
 
     def start(self) -> Counts:
@@ -104,40 +118,39 @@ class Ledger:
         rounds, n = draw.steps.shape
         ids = np.broadcast_to(np.arange(n), (rounds, n)) if draw.ids is None else draw.ids
         answered = np.ones((rounds, n), np.int64) if draw.answered is None else draw.answered.astype(np.int64)
-        total = {name: np.zeros(rounds, np.int64) for name in self.columns}
-        self._walk(
-            program, draw.steps, answered, np.ones((rounds, n), np.int64), self.sizes[ids], suffix, total, [True]
-        )
+        total = {name: np.zeros(rounds, float if name in SECONDS else np.int64) for name in self.columns}
+        stretch = _Stretch(draw.steps, answered, ids, self.sizes[ids], suffix, total)
+        self._walk(program, stretch, np.ones((rounds, n), np.int64), False)
         return total
 
-    def _walk(
-        self,
-        program: Program,
-        steps: np.ndarray,
-        answered: np.ndarray,
-        times: np.ndarray,
-        sizes: np.ndarray,
-        suffix: str,
-        total: Counts,
-        opening: list[bool],
-    ) -> None:
+    def _walk(self, program: Program, stretch: _Stretch, times: np.ndarray, in_turn: bool) -> None:
         for step in program:
             if isinstance(step, Repeat):
-                self._walk(step.program, steps, answered, times * step.counts(steps), sizes, suffix, total, opening)
-            elif not isinstance(step, Exchange):
-                self._walk(step.program, steps, answered, times, sizes, suffix, total, opening)
+                self._walk(step.program, stretch, times * step.counts(stretch.steps), in_turn)
+            elif isinstance(step, OneByOne):
+                self._walk(step.program, stretch, times, True)
             else:
-                played = times * answered
-                # Whoever stays silent was told the first message of the round, once.
-                told = played + (1 - answered) if opening[0] else played
-                opening[0] = False
-                calls, components = self._work(step, steps, sizes)
-                shapes = self.shapes[step.name + suffix]
-                if step.on_wire:
-                    _count_message(total, step.down_link, shapes.down, told.sum(axis=1))
-                    _count_message(total, step.up_link, shapes.up, played.sum(axis=1))
-                total["gradients"] += (calls * played).sum(axis=1)
-                total["component_gradients"] += (components * played).sum(axis=1)
+                self._exchange(step, stretch, times, in_turn)
+
+    def _exchange(self, step: Exchange, stretch: _Stretch, times: np.ndarray, in_turn: bool) -> None:
+        total = stretch.total
+        played = times * stretch.answered
+        # Whoever stays silent was told the first message of the round, once.
+        told = played + (1 - stretch.answered) if stretch.opening else played
+        stretch.opening = False
+        calls, components = self._work(step, stretch.steps, stretch.sizes)
+        shapes = self.shapes[step.name + stretch.suffix]
+        if step.on_wire:
+            _count_message(total, step.down_link, shapes.down, told.sum(axis=1))
+            _count_message(total, step.up_link, shapes.up, played.sum(axis=1))
+        total["gradients"] += (calls * played).sum(axis=1)
+        total["component_gradients"] += (components * played).sum(axis=1)
+        if self.resources is not None:
+            together = np.sum if in_turn else np.max
+            work = components / self.oracle.components(stretch.sizes)
+            spent = _seconds(self.resources, step, shapes, work, told, played, stretch.ids)
+            for name, seconds in zip(SECONDS, spent, strict=True):
+                total[name] += together(seconds, axis=1)
 
     def _work(self, step: Exchange, steps: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if step.cost is not None:
@@ -147,9 +160,40 @@ class Ledger:
         return calls, calls * self.oracle.components(sizes)
 
 
+@dataclasses.dataclass
+class _Stretch:
+    """Some rounds that are being counted: one row per round, one column per member of the cohort."""
+
+    steps: np.ndarray
+    answered: np.ndarray
+    ids: np.ndarray
+    sizes: np.ndarray
+    suffix: str
+    total: Counts
+    opening: bool = True  # no message has been sent yet
+
+
 def _count_message(total: Counts, link: str, message: Any, times: np.ndarray) -> None:
     if link == "none":
         return
     total[f"bytes_{link}"] += times * wire.size(message)
     for part, content in message.items() if isinstance(message, dict) else ():
         total[f"bytes_{part}"] += times * wire.size(content)
+
+
+def _seconds(
+    resources: Resources,
+    step: Exchange,
+    shapes: Shapes,
+    work: np.ndarray,
+    told: np.ndarray,
+    played: np.ndarray,
+    ids: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What an exchange takes each member of the cohort: computing, latency, transfer."""
+    computing = played * work / np.asarray(resources.speeds)[ids]
+    if not step.on_wire:
+        return computing, np.zeros_like(computing), np.zeros_like(computing)
+    down = resources.link_seconds(step.down_link, shapes.down_bytes)
+    up = resources.link_seconds(step.up_link, shapes.up_bytes)
+    return computing, told * resources.latency, told * down + played * up

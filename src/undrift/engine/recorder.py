@@ -17,7 +17,9 @@ class Recorder:
 
     def __init__(self, setup: Setup, ledger: Ledger | None = None) -> None:
         self.setup = setup
-        self.ledger = ledger or Ledger(setup.algorithm, setup.problem, setup.oracle, setup.plan.everyone_every_round)
+        self.ledger = ledger or Ledger(
+            setup.algorithm, setup.problem, setup.oracle, setup.plan.everyone_every_round, setup.resources
+        )
         self.columns: dict[str, list[np.ndarray]] = {
             name: [] for name in (*setup.problem.columns, "drift", *self.ledger.columns)
         }

@@ -13,6 +13,7 @@ from ..plan import Everyone, Participation, Plan, RandomSteps, uniform
 from ..problems.base import Problem
 from ..protocol import Algorithm
 from ..recipe import Method, as_method
+from ..resources import Resources
 
 ON_DIVERGENCE = ("stop", "continue")
 
@@ -31,6 +32,7 @@ class Setup:
     keep_iterates: bool
     record_every: int
     on_divergence: str
+    resources: Resources
 
     @property
     def algorithm(self) -> Algorithm:
@@ -50,6 +52,7 @@ class Setup:
             "oracle": str(self.oracle),
             "seed": self.seed,
             "record_every": self.record_every,
+            "resources": str(self.resources),
         }
 
 
@@ -67,6 +70,7 @@ def prepare(
     keep_iterates: bool = False,
     record_every: int = 1,
     on_divergence: str = "stop",
+    resources: Resources | None = None,
 ) -> Setup:
     """Check everything a user can get wrong, and lay the run out."""
     method = as_method(method)
@@ -87,6 +91,7 @@ def prepare(
     start = _start(x0, problem, seed)
     if participation is None:
         participation = uniform(problem.clients) if method.recipe.ordered else Everyone()
+    resources = _resources_for(problem.clients, resources)
     plan = Plan(problem.clients, participation, steps, float(failures), int(seed))
     if method.by_theorem:
         method = _by_theorem(method, problem, plan, oracle)
@@ -95,8 +100,19 @@ def prepare(
     if method.recipe.centralised:
         problem = problem.pooled()
         plan = Plan(1, Everyone(), _pooled_steps(steps), 0.0, int(seed))
+        resources = resources.pooled()
     return Setup(
-        method, problem, plan, oracle, int(rounds), int(seed), start, keep_iterates, int(record_every), on_divergence
+        method,
+        problem,
+        plan,
+        oracle,
+        int(rounds),
+        int(seed),
+        start,
+        keep_iterates,
+        int(record_every),
+        on_divergence,
+        resources,
     )
 
 
@@ -111,6 +127,17 @@ def _by_theorem(method: Method, problem: Problem, plan: Plan, oracle: Oracle) ->
         participation=plan.participation,
         failures=plan.failures,
     )
+
+
+def _resources_for(clients: int, given: Resources | None) -> Resources:
+    """What turns work and bytes into seconds; equal clients with an ordinary link where nobody says."""
+    if given is None:
+        return Resources.of(clients)
+    if not isinstance(given, Resources):
+        raise InputError(f"resources are ud.Resources.of(clients, speeds, link), got {given!r}")
+    if len(given.speeds) != clients:
+        raise InputError(f"resources hold the speeds of {len(given.speeds)} clients, the problem has {clients}")
+    return given
 
 
 def _start(x0: Any, problem: Problem, seed: int) -> np.ndarray:

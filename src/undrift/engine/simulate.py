@@ -27,6 +27,7 @@ from ..plan import Draw, Everyone
 from ..problems.base import Evaluation, Problem, Reference
 from ..protocol import Memory
 from ..recipe import Recipe
+from ..resources import Resources
 from ..vectorise import on_all_devices, replicated
 from .checkpoint import Checkpoint
 from .history import Result
@@ -210,6 +211,7 @@ def run(
     keep_iterates: bool = False,
     record_every: int = 1,
     on_divergence: str = "stop",
+    resources: Resources | None = None,
     progress: Callable[[int, int], None] | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
@@ -221,7 +223,8 @@ def run(
     participation: `plan.full()` (default), `plan.uniform(n)`, `plan.rule(f, n)`. failures: probability that a member of the
     cohort does not answer. oracle: `oracles.full()` (default), `minibatch(b)`, `noisy(variance)`. x0: zeros by default.
     record_every: evaluate f and its gradients every so many rounds (NaN in between). on_divergence: "stop" raises
-    `DivergenceError`, which carries the result so far; "continue" plays on. progress: called with (round, rounds) after every
+    `DivergenceError`, which carries the result so far; "continue" plays on. resources: `Resources.of(m, speeds, link)`, from
+    which the virtual seconds in the history are counted. progress: called with (round, rounds) after every
     chunk. checkpoint: a directory that allows `resume=True` to continue after a crash, with the same bits.
 
     >>> import undrift as ud
@@ -243,6 +246,7 @@ def run(
         keep_iterates=keep_iterates,
         record_every=record_every,
         on_divergence=on_divergence,
+        resources=resources,
     )
     with precision.scope(setup.problem.dtype):
         return _run(setup, progress, Checkpoint.at(checkpoint, setup, checkpoint_seconds), resume)

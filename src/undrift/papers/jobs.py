@@ -25,7 +25,10 @@ from ..errors import InputError
 KEPT = ("accuracy", "test_loss", "loss")
 WEIGHT_DECAY = 1e-4
 BATCH = 20
-UNIT, STANDARD = "0 to 1", "mean 0, variance 1"  # what is fed to the network
+UNIT, SIGNED, STANDARD = "0 to 1", "-1 to 1", "mean 0, variance 1"  # what is fed to the network
+EQUAL, BY_SIZE = "equal", "by size"  # the weights of the clients
+SINCE = {"pixels": UNIT, "weights": EQUAL}  # fields that came later: with these values, jobs keep the names they had
+WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size"}
 TRAIN_SAMPLE = 500
 STALE_SECONDS = 120.0  # a lock whose owner has not touched it for so long belongs to nobody
 
@@ -48,14 +51,13 @@ class Job:
     record_every: int = 2
     batch: int = BATCH
     weight_decay: float = WEIGHT_DECAY
-    pixels: str = UNIT  # or STANDARD
+    pixels: str = UNIT  # or SIGNED, STANDARD
+    weights: str = EQUAL  # or BY_SIZE
 
     @property
     def key(self) -> str:
         """A hash of the whole setting."""
-        words = dataclasses.asdict(self)
-        if self.pixels == UNIT:
-            del words["pixels"]  # jobs from before there was a choice keep their names
+        words = {name: value for name, value in dataclasses.asdict(self).items() if SINCE.get(name) != value}
         text = json.dumps(words, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
@@ -63,7 +65,8 @@ class Job:
     def name(self) -> str:
         """For people first, with the hash behind."""
         shared = self.partition.split("/")[-1].removesuffix(".json").replace(":", "").replace(",", "-")
-        clip = ("" if self.clip is None else "-clip") + ("" if self.pixels == UNIT else "-standard")
+        clip = "" if self.clip is None else "-clip"
+        clip += WORDS.get(self.pixels, "") + WORDS.get(self.weights, "")
         return (
             f"{self.data}-{self.model}-m{self.clients}-{shared}-{self.method}-K{self.steps}-eta{self.eta:g}{clip}"
             f"-T{self.rounds}-seed{self.seed}-{self.key}"
@@ -94,15 +97,21 @@ class Outcome:
 
 
 def outcome(job: Job, folder: Path) -> Outcome | None:
-    """The result of a job, if it is there."""
-    place = folder / job.name
-    if not (place / "summary.json").is_file():
+    """The result of a job, if it is there; a run of the same setting that was evaluated more often serves as well."""
+    finer = (every for every in range(job.record_every, 0, -1) if job.record_every % every == 0)
+    places = (folder / dataclasses.replace(job, record_every=every).name for every in finer)
+    place = next((place for place in places if (place / "summary.json").is_file()), None)
+    if place is None:
         return None
     with (place / "history.csv").open() as file:
-        rows = list(csv.DictReader(file))
+        rows = [row for row in csv.DictReader(file) if _wanted(int(row["round"]), job)]
     columns = {name: np.array([float(row[name]) for row in rows]) for name in rows[0] if name != "round"}
     rounds = np.array([int(row["round"]) for row in rows])
     return Outcome(job, rounds, columns, json.loads((place / "summary.json").read_text()))
+
+
+def _wanted(round: int, job: Job) -> bool:
+    return round % job.record_every == 0 or round == job.rounds
 
 
 def finish(job: Job, folder: Path, progress: Callable[[int, int], None] | None = None) -> Outcome:
@@ -170,7 +179,8 @@ def build_problem(job: Job) -> Any:
         parts = draw_parts(job.partition, dataset, job.clients, job.seed)
     model = model_builder(job.model)(dataset)
     train, test = _scaled(dataset.train, dataset.test, job.pixels)
-    return network(model, train, parts, test=test, batch=job.batch, train_sample=TRAIN_SAMPLE)
+    weights = [len(part) for part in parts] if job.weights == BY_SIZE else None
+    return network(model, train, parts, weights=weights, test=test, batch=job.batch, train_sample=TRAIN_SAMPLE)
 
 
 def _scaled(train: Any, test: Any, pixels: str) -> Any:
@@ -178,7 +188,7 @@ def _scaled(train: Any, test: Any, pixels: str) -> Any:
     if pixels == UNIT:
         return train, test
     axes = tuple(range(train.x.ndim - 1))
-    mean, deviation = train.x.mean(axis=axes), train.x.std(axis=axes)
+    mean, deviation = (0.5, 0.5) if pixels == SIGNED else (train.x.mean(axis=axes), train.x.std(axis=axes))
     return tuple((((split.x - mean) / deviation).astype(train.x.dtype), split.y) for split in (train, test))
 
 

@@ -23,6 +23,7 @@ from ..links import compressed
 from ..oracles import Oracle
 from ..problems.base import Problem
 from ..recipe import THEOREM, Factory, Method, method
+from ..resources import Resources
 from .catalogue import PROBLEMS
 from .paths import absolute_paths
 from .solver import OPTIONS, solver_from
@@ -79,6 +80,7 @@ def run_arguments(study: Study, problem: Problem) -> dict[str, Any]:
             "failures": run.failures,
             "oracle": None if run.oracle is None else construct(run.oracle, ORACLES, "oracle"),
             "record_every": run.record_every,
+            "resources": Resources.of(problem.clients, run.speeds, run.link),
         }
 
 

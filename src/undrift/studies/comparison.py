@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.history import History, Result
 from ..engine.sweep import sweep
 from ..problems.base import Problem
 from ..recipe import Method
@@ -66,6 +67,15 @@ class Outcome:
 
     def column(self, name: str) -> np.ndarray:
         return self.history[name][self.chosen]
+
+    def result(self) -> Result:
+        """The run of the first seed at the chosen point."""
+        columns = {name: self.column(name)[0] for name in self.history}
+        bad = int(self.diverged[self.chosen, 0])
+        rounds = len(self.column("loss")[0]) - 1
+        return Result(
+            self.x[self.chosen, 0], History(columns), None, rounds, {}, self.seconds, (bad, None) if bad >= 0 else None
+        )
 
     def rounds_to(self, target: float) -> int | None:
         """The first round from which on the (median) relative gap stays at or below the target."""

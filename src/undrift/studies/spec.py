@@ -29,6 +29,8 @@ class RunSpec:
     seeds: int = 1  # compare: how many, from `seed` on
     record_every: int = 1
     on_divergence: str = "stop"
+    speeds: Any = 100.0  # gradients per second of the clients, and their link: for virtual seconds
+    link: Any = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,7 +25,12 @@ LABELS = {
     "grad_norm": ("Gradient", "‖∇f(xₜ)‖", "log"),
     "drift": ("Client drift", "mean of ‖yᵢ − ȳ‖ at the end of the local steps", "log"),
 }
-LINKS = ("bytes_up", "bytes_down", "bytes_peer")
+COSTS = {  # axis -> the columns whose sum it is
+    "bytes": ("bytes_up", "bytes_down", "bytes_peer"),
+    "gradients": ("gradients",),
+    "seconds": ("seconds_computing", "seconds_latency", "seconds_transfer"),
+}
+VIRTUAL = "virtual: counted from work and bytes at these rates, not measured"
 
 
 def compare_document(
@@ -33,8 +38,12 @@ def compare_document(
     outcomes: Sequence[Outcome],
     chosen: Mapping[str, Mapping[str, Any]],
     summary: Mapping[str, Any],
+    promises: Mapping[str, Promise],
 ) -> dict[str, Any]:
-    """The page of `undrift compare`; `chosen` says which rule chose a parameter, `summary` is what summary.json holds."""
+    """The page of `undrift compare`.
+
+    `chosen` says which rule chose a parameter, `summary` is what summary.json holds, `promises` are the guarantees by label.
+    """
     arrived = [outcome for outcome in outcomes if outcome.best is not None]
     histories = [(o.label, o.name, {name: o.column(name) for name in o.history}) for o in arrived]
     seeds = summary["seeds"]["run"]
@@ -48,8 +57,9 @@ def compare_document(
         "command": summary["command"],
         "versions": summary["versions"],
         "seeds": seeds,
-        "setting": _setting(study, chosen),
-        "figures": _figures(histories, note),
+        "setting": _setting(study, chosen, summary["resources"]),
+        "claims": [promised.claim() for promised in promises.values()],
+        "figures": _with_promises(_figures(histories, note), promises, {o.label: o.result() for o in arrived}),
         "tables": [_from_terminal(compare_table(outcomes, "Results")), _grids(outcomes)],
     }
 
@@ -65,30 +75,39 @@ def run_document(
         "command": summary["command"],
         "versions": summary["versions"],
         "seeds": [summary["seeds"]["run"]],
-        "setting": _setting(study, {label: summary["chosen"]}),
+        "setting": _setting(study, {label: summary["chosen"]}, summary["resources"]),
         "claims": [] if promise is None else [promise.claim()],
-        "figures": _with_promise(_figures([(label, study.methods[0].name, columns)], ""), label, result, promise),
+        "figures": _with_promises(
+            _figures([(label, study.methods[0].name, columns)], ""),
+            {} if promise is None else {label: promise},
+            {label: result},
+        ),
         "tables": [_from_terminal(run_table(label, problem, result))],
     }
 
 
-def _with_promise(
-    figures: list[dict[str, Any]], label: str, result: Result, promise: Promise | None
+def _with_promises(
+    figures: list[dict[str, Any]], promises: Mapping[str, Promise], results: Mapping[str, Result]
 ) -> list[dict[str, Any]]:
-    """The bound beside the curve of the gap."""
-    curve = None if promise is None or "gap" not in result.history else promise.relative_curve(result.history["gap"][0])
-    if curve is None or promise is None:
-        return figures
-    known = np.flatnonzero(np.isfinite(curve))
-    series = {
-        "label": f"{label}, {promise.bound.theorem}",
-        "kind": "bound",
-        "of": label,
-        "x": {"round": known},
-        "y": curve[known],
-    }
+    """The bounds beside the curves of the gap."""
+    bounds = []
+    for label, promise in promises.items():
+        history = results[label].history
+        curve = promise.relative_curve(history["gap"][0]) if "gap" in history else None
+        if curve is not None:
+            known = np.flatnonzero(np.isfinite(curve))
+            columns = {name: column[None, :] for name, column in history.items()}
+            bounds.append(
+                {
+                    "label": f"{label}, {promise.bound.theorem}",
+                    "kind": "bound",
+                    "of": label,
+                    "x": _axes(columns, known),
+                    "y": curve[known],
+                }
+            )
     return [
-        {**figure, "series": [*figure["series"], series]} if figure["title"] == LABELS["gap"][0] else figure
+        {**figure, "series": [*figure["series"], *bounds]} if figure["title"] == LABELS["gap"][0] else figure
         for figure in figures
     ]
 
@@ -119,33 +138,36 @@ def _series(label: str, method: str, name: str, columns: Mapping[str, np.ndarray
     recorded = np.flatnonzero(np.all(np.isfinite(values), axis=0))
     if not recorded.size:
         return None
-    costs = {
-        "bytes": np.sum([columns[link] for link in LINKS if link in columns], axis=0),
-        **{axis: columns[axis] for axis in ("gradients", "seconds") if axis in columns},
-    }
-    x: dict[str, np.ndarray] = {"round": recorded}
-    for axis, cost in costs.items():
-        middle = np.median(cost, axis=0)
-        if middle[-1] > 0:  # a centralised method sends nothing
-            x[axis] = middle[recorded]
     values = values[:, recorded]
     several = len(values) > 1
     return {
         "label": label,
         "kind": "measured",
         "method": method,
-        "x": x,
+        "x": _axes(columns, recorded),
         "y": np.median(values, axis=0),
         "low": np.min(values, axis=0) if several else None,
         "high": np.max(values, axis=0) if several else None,
     }
 
 
-def _setting(study: Study, chosen: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _axes(columns: Mapping[str, np.ndarray], rounds: np.ndarray) -> dict[str, np.ndarray]:
+    """What these rounds had cost, by axis."""
+    found = {"round": rounds}
+    for axis, parts in COSTS.items():
+        counted = [columns[part] for part in parts if part in columns]
+        cost = np.median(np.sum(counted, axis=0), axis=0) if counted else np.zeros(1)
+        if cost[-1] > 0:  # a centralised method sends nothing
+            found[axis] = cost[rounds]
+    return found
+
+
+def _setting(study: Study, chosen: Mapping[str, Mapping[str, Any]], resources: str) -> list[dict[str, Any]]:
     """Problem, plan and parameters; `chosen`: label -> parameter -> {"why": the rule that chose it}."""
     words = study.words()
     rows = [_row("problem" if key == "name" else f"problem: {key}", entry) for key, entry in words["problem"].items()]
-    rows += [_row(f"run: {key}", entry) for key, entry in words["run"].items()]
+    rows += [_row(f"run: {key}", entry) for key, entry in words["run"].items() if key not in ("speeds", "link")]
+    rows.append(_row("seconds", resources, "given" if {"speeds", "link"} & set(words["run"]) else "ours", VIRTUAL))
     for spec in study.methods:
         rows += _method_rows(spec, chosen.get(spec.label or spec.name, {}))
     return rows

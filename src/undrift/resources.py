@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, unknown
+from .errors import InputError, unknown
 
 LINK_KEYS = ("up", "down", "latency")
 
@@ -34,6 +34,15 @@ class Resources:
         `link`: a dictionary or a word up=1e6,down=1e7,latency=0.05; what is missing keeps its default.
         """
         return cls(_speeds(speeds, clients), **_link(link))
+
+    def pooled(self) -> Resources:
+        """One machine as fast as all clients together: a gradient of all of them takes it the mean of their speeds."""
+        return dataclasses.replace(self, speeds=(float(np.mean(self.speeds)),))
+
+    def link_seconds(self, link: str, size: int) -> float:
+        """How long a message is on its way; from client to client it passes the sender's and the receiver's link."""
+        rate = {"up": self.up, "down": self.down, "peer": min(self.up, self.down)}.get(link)
+        return 0.0 if rate is None else size / rate
 
     @property
     def unequal(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ from undrift.papers.reproduce import reproduce
 from undrift.papers.ssl_settings import TABLE_3
 from undrift.papers.store import Store
 
+ROOT = Path(__file__).parents[2]
 SMALL = Job("digits", "softmax_regression", 10, "exdir:2,10", "fedavg", 0.3, 5, 12, seed=3, cohort=5, record_every=4)
 
 
@@ -166,3 +168,11 @@ def test_a_reduced_training_item_from_jobs_to_the_page(tmp_path: Path) -> None:
     assert np.all((accuracy > 10) & (accuracy <= 100))
     assert len(list((tmp_path / "jobs").iterdir())) == 2
     assert not reproduce(small, store, "quick").fresh
+
+
+def test_committed_jobs_bear_the_names_of_their_settings() -> None:
+    folders = [file.parent for file in (ROOT / "reproduction" / "jobs").glob("*/summary.json")]
+    assert folders
+    for folder in folders:
+        job = Job(**json.loads((folder / "summary.json").read_text())["job"])
+        assert job.name == folder.name, "it would be run a second time"

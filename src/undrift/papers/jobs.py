@@ -57,7 +57,8 @@ class Job:
     @property
     def key(self) -> str:
         """A hash of the whole setting."""
-        words = {name: value for name, value in dataclasses.asdict(self).items() if SINCE.get(name) != value}
+        words = dataclasses.asdict(self)
+        words = {name: value for name, value in words.items() if name not in SINCE or value != SINCE[name]}
         text = json.dumps(words, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 

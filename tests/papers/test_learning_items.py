@@ -84,9 +84,10 @@ def test_a_table_averages_the_last_twenty_rounds_and_counts_rounds_on_the_mean_c
 def test_the_paper_scale_of_table_3_is_what_the_paper_ran() -> None:
     values = {setting.key: setting.value for setting in all_items()["ssl/table3"].settings("paper")}
     wanted = [job for cell in cells(values) for _, job in cell_jobs(values, cell)]
-    assert (
-        len(wanted) == 8 * 2 * 3 + 8 * 2 + 4 * 2
-    )  # cells × methods × seeds; one seed on published maps, and with other pixels
+    assert len(wanted) == 8 * 2 * 3 + 4 * 2 + 4 + 4 * 2 + 4  # cells × methods × seeds; the variants with one seed
+    assert len({job.name for job in wanted}) == len(wanted)
+    by_size = [job for job in wanted if job.weights == "by size"]
+    assert {(job.steps, job.method, job.partition[:9]) for job in by_size} == {(10, "fedavg", "map:exdir")}
     assert {job.rounds for job in wanted if job.partition == "exdir:1,10"} == {1000}
     assert {job.clip for job in wanted if "exdir:2" in job.partition} == {10.0}
     fedavg = [job.eta for job in wanted if job.data == "mnist" and job.method == "fedavg" and job.steps == 20]
@@ -103,27 +104,18 @@ def fabricated(winner: str) -> Data:
         for method, (mean, spread, rounds) in zip(("FedAvg", "SSL"), pair, strict=True):
             target = 0.3 if classes == 1 else 0.75
             rows.append((data, "drawn from the seed", classes, steps, method, 3, 400, mean, spread, target, rounds))
-            rows.append((data, "pixels from 0 to 1", classes, steps, method, 1, 400, 50.0, spread, target, rounds))
+            rows.append((data, "pixels from 0 to 1", classes, steps, method, 1, 400, 50.0, spread, target, 400))
+            rows.append((data, "pixels from -1 to 1", classes, steps, method, 1, 400, mean, spread, target, 400))
     names = (
-        "data",
-        "partition",
-        "classes",
-        "K",
-        "method",
-        "seeds",
-        "rounds",
-        "accuracy",
-        "deviation",
-        "target",
-        "rounds_to",
-    )
+        "data", "variant", "classes", "K", "method", "seeds", "rounds", "accuracy", "deviation", "target", "rounds_to",
+    )  # fmt: skip
     return Data({"cells": dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))})
 
 
 def test_the_claims_of_table_3_hold_for_the_printed_figures_and_fail_for_the_opposite() -> None:
     claims = [claim for claim in all_items()["ssl/table3"].claims if "paper" in claim.scales]
     assert all(claim.verdict(fabricated("as printed"))["holds"] for claim in claims)
-    assert len(claims) == 8 * 3 + 1
+    assert len(claims) == 8 * 3 + 1 + 2 + 4  # cells × (order, two methods); pixels: nearer, pace, the two other spreads
     opposite = [claim.verdict(fabricated("exchanged")) for claim in claims]
     orders = [verdict for verdict in opposite if "ends higher" in verdict["sentence"]]
     assert len(orders) == 8

@@ -14,7 +14,7 @@ from .item import Claim, Decision, Item, Scale, Work, at_least, ours, paper, red
 from .jobs import finish
 from .learning_ssl import page_curves
 from .learning_table import LAST_ROUNDS, Cell, cell_jobs
-from .ssl_settings import IN_TURN, METHODS, PARALLEL, SEEDS, VARIANTS, digits_setting, image_setting, without
+from .ssl_settings import IN_TURN, METHODS, PARALLEL, SEEDS, digits_setting, image_setting, without
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,7 +106,7 @@ ITEMS = (
         "ssl/fig6",
         "SSL, figure 6: clipping gradients helps with two classes a client and hurts with one",
         (
-            *without(image_setting(("fmnist",)), *VARIANTS, "seeds", "local steps", "clipping norm", "data"),
+            *without(image_setting(("fmnist",)), "seeds", "local steps", "clipping norm", "data"),
             ours("data", ["fmnist"], "the paper does not say on which data"),
             paper("norm", 10.0),
             ours("seeds", [SEEDS[0]]),
@@ -115,7 +115,7 @@ ITEMS = (
         produce,
         _draw,
         _claims(),
-        without(digits_setting(), *VARIANTS),
+        digits_setting(),
         (reduced("rounds", {"1": 300, "2": 120}, "three tenths of the paper's"),),
         page_figures=page_curves,
         minutes=20,

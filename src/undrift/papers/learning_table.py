@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,10 +11,9 @@ import numpy as np
 
 from .data import Curves, Data
 from .item import Work
-from .jobs import UNIT, Job, Outcome, finish
-from .ssl_settings import METHODS, step_key
+from .jobs import BY_SIZE, SIGNED, UNIT, Job, Outcome, finish
+from .ssl_settings import BY_SIZES, DRAWN, FROM_0_TO_1, FROM_MINUS_1, METHODS, PUBLISHED, step_key
 
-DRAWN, PUBLISHED, FROM_0_TO_1 = "drawn from the seed", "published map", "pixels from 0 to 1"
 LAST_ROUNDS = 20
 TARGETS = {1: 0.30, 2: 0.75}  # the accuracies to which the paper counts rounds, by the C of ExDir(C, 10)
 
@@ -25,7 +25,7 @@ class Cell:
     data: str
     classes: int
     steps: int
-    partition: str = DRAWN  # or a variant
+    variant: str = DRAWN
 
     @property
     def panel(self) -> str:
@@ -33,47 +33,48 @@ class Cell:
 
 
 def cells(values: Mapping[str, Any]) -> Iterator[Cell]:
-    """The cells of a setting, in the paper's order; variants with one seed last."""
-    variants = {
-        DRAWN: values["data"],
-        FROM_0_TO_1: values.get("pixels from 0 to 1 too", []),
-        PUBLISHED: values["data"] if values.get("published maps too") else [],
-    }
-    for variant, sets in variants.items():
-        for data in sets:
-            for classes in values["classes per client"]:
-                for steps in values["local steps"]:
-                    if step_key(data, classes, steps) in values["step sizes"]:
-                        yield Cell(data, classes, steps, variant)
+    """The cells of a setting, in the paper's order; variants last."""
+    for variant, only in {DRAWN: {}, **values.get("variants", {})}.items():
+        wanted = {key: only.get(key, values[key]) for key in ("data", "classes per client", "local steps")}
+        for data, classes, steps in itertools.product(*wanted.values()):
+            if step_key(data, classes, steps) in values["step sizes"]:
+                yield Cell(data, classes, steps, variant)
 
 
 def cell_jobs(values: Mapping[str, Any], cell: Cell) -> Iterator[tuple[str, Job]]:
     """(method, job) for every method and seed of a cell; variants are run with the first seed only."""
     steps = values["step sizes"][step_key(cell.data, cell.classes, cell.steps)]
-    drawn = f"exdir:{cell.classes},10"
-    published = f"map:exdir/{cell.data}-m{values['clients']}-c{cell.classes}-a10.json"
+    published = {"partition": f"map:exdir/{cell.data}-m{values['clients']}-c{cell.classes}-a10.json"}
+    differs: dict[str, Any] = {
+        DRAWN: {},
+        PUBLISHED: published,
+        BY_SIZES: {**published, "weights": BY_SIZE},
+        FROM_0_TO_1: {"pixels": UNIT},
+        FROM_MINUS_1: {"pixels": SIGNED},
+    }[cell.variant]
+    methods = values.get("variants", {}).get(cell.variant, {}).get("methods", list(METHODS))
     for method, eta in zip(METHODS, steps, strict=True):
-        for seed in values["seeds"] if cell.partition == DRAWN else values["seeds"][:1]:
-            yield (
-                method,
-                Job(
-                    data=cell.data,
-                    model=values["model"],
-                    clients=values["clients"],
-                    partition=published if cell.partition == PUBLISHED else drawn,
-                    method=METHODS[method],
-                    eta=eta,
-                    steps=cell.steps,
-                    rounds=values["rounds"][str(cell.classes)],
-                    seed=seed,
-                    cohort=values["clients per round"],
-                    clip=values["clipping norm"].get(str(cell.classes)),
-                    record_every=values["evaluated every"],
-                    batch=values["batch"],
-                    weight_decay=values["weight decay"],
-                    pixels=UNIT if cell.partition == FROM_0_TO_1 else values["pixels"],
-                ),
+        if method not in methods:
+            continue
+        for seed in values["seeds"] if cell.variant == DRAWN else values["seeds"][:1]:
+            job = Job(
+                data=cell.data,
+                model=values["model"],
+                clients=values["clients"],
+                partition=f"exdir:{cell.classes},10",
+                method=METHODS[method],
+                eta=eta,
+                steps=cell.steps,
+                rounds=values["rounds"][str(cell.classes)],
+                seed=seed,
+                cohort=values["clients per round"],
+                clip=values["clipping norm"].get(str(cell.classes)),
+                record_every=values["evaluated every"],
+                batch=values["batch"],
+                weight_decay=values["weight decay"],
+                pixels=values["pixels"],
             )
+            yield method, dataclasses.replace(job, **differs)
 
 
 def run_cells(work: Work, name: str) -> dict[Cell, dict[str, list[Outcome]]]:
@@ -94,7 +95,7 @@ def run_cells(work: Work, name: str) -> dict[Cell, dict[str, list[Outcome]]]:
 def table_of(found: Mapping[Cell, Mapping[str, list[Outcome]]]) -> dict[str, list[Any]]:
     """Accuracy over the last rounds and all seeds, and the rounds to the target on the mean curve."""
     names = (
-        "data", "partition", "classes", "K", "method", "seeds", "rounds", "accuracy", "deviation", "target", "rounds_to",
+        "data", "variant", "classes", "K", "method", "seeds", "rounds", "accuracy", "deviation", "target", "rounds_to",
     )  # fmt: skip
     rows = []
     for cell, methods in found.items():
@@ -104,7 +105,7 @@ def table_of(found: Mapping[Cell, Mapping[str, list[Outcome]]]) -> dict[str, lis
             reached = np.flatnonzero(mean >= TARGETS[cell.classes])
             rounds_to = int(outcomes[0].rounds[reached[0]]) if reached.size else -1
             rows.append(
-                (cell.data, cell.partition, cell.classes, cell.steps, method, len(outcomes), int(outcomes[0].rounds[-1]),
+                (cell.data, cell.variant, cell.classes, cell.steps, method, len(outcomes), int(outcomes[0].rounds[-1]),
                  float(last.mean()), float(last.std()), TARGETS[cell.classes], rounds_to)
             )  # fmt: skip
     return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
@@ -114,7 +115,7 @@ def curves_of(found: Mapping[Cell, Mapping[str, list[Outcome]]], every: int = 1)
     """Test accuracy over rounds, one panel for each cell that was drawn from the seed."""
     curves = Curves()
     for cell, methods in found.items():
-        if cell.partition != DRAWN:
+        if cell.variant != DRAWN:
             continue
         for method, outcomes in methods.items():
             for outcome in outcomes:
@@ -137,7 +138,5 @@ def curve_data(work: Work, name: str) -> Data:
 
 def cell_of(data: Data, cell: Cell, method: str) -> dict[str, Any] | None:
     """The row of a cell and method, if the data have it."""
-    rows = data.where(
-        "cells", data=cell.data, partition=cell.partition, classes=cell.classes, K=cell.steps, method=method
-    )
+    rows = data.where("cells", data=cell.data, variant=cell.variant, classes=cell.classes, K=cell.steps, method=method)
     return {name: column[0].item() for name, column in rows.items()} if len(rows["K"]) else None

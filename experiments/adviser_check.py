@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 import undrift as ud
-from undrift.advice import advise
-from undrift.advice.adviser import Advice, Candidate
+from undrift.advice import Advice, Candidate, advise
 from undrift.studies.catalogue import PROBLEMS
 
 ROOT = Path(__file__).parents[1]

@@ -15,175 +15,17 @@ from ..plan import Everyone, Participation
 from ..problems.base import Problem
 from ..resources import Resources
 from ..theory.round_map import per_client
-from .costs import Costs, Tariff, tariff
-from .guarantee import Guarantee, Guarantees
-from .measure import Goal, Measured, measure
-from .options import Option, describe_steps, options_for
-from .predict import SAFETY, Forecast, Models
+from .costs import tariff
+from .guarantee import Guarantees
+from .measure import Goal, measure
+from .options import Option, options_for
+from .predict import Models
+from .result import CURVE_ROUNDS, Advice, Candidate, order, smoothness_of
 from .words import reasons
 
 LOCAL_STEPS = (1, 2, 5, 10, 20, 50)
 CRITERIA = ("seconds", "bytes", "rounds", "gradients")
-CURVE_ROUNDS = 5000  # of predicted curves that are kept for figures
 PER_METHOD = 2  # numbers of local steps per method that are measured where there is a prediction
-
-
-@dataclasses.dataclass(frozen=True)
-class Candidate:
-    """One method with one choice of local steps."""
-
-    option: Option
-    steps: np.ndarray  # τ_i
-    tariff: Tariff
-    how: str  # exact, estimated or unknown
-    forecast: Forecast | None = None
-    guarantee: Guarantee | None = None
-    measured: Measured | None = None
-    curve: np.ndarray | None = None  # predicted gaps, relative, of the best candidate of each method
-
-    @property
-    def label(self) -> str:
-        return self.option.label
-
-    @property
-    def local_steps(self) -> str:
-        return describe_steps(self.steps) if self.option.local else "1"
-
-    @property
-    def predicted(self) -> Costs | None:
-        """What it costs by prediction; None if it is not predicted to arrive."""
-        if self.forecast is None or self.forecast.rounds is None:
-            return None
-        return self.tariff.after(self.forecast.rounds)
-
-    @property
-    def spent(self) -> Costs | None:
-        """What it cost by measurement; None if it was not measured or did not arrive."""
-        if self.measured is None or self.measured.rounds is None:
-            return None
-        return self.tariff.after(self.measured.rounds)
-
-    @property
-    def costs(self) -> Costs | None:
-        """Measured where it was measured, else predicted."""
-        return self.spent if self.measured is not None else self.predicted
-
-    @property
-    def reaches(self) -> bool | None:
-        """Whether it reaches the target; None: nothing is known."""
-        if self.measured is not None:
-            return self.measured.rounds is not None
-        return None if self.forecast is None else self.forecast.rounds is not None
-
-    @property
-    def step(self) -> float | None:
-        """The step size to take."""
-        if self.measured is not None:
-            return self.measured.step
-        return None if self.forecast is None else self.forecast.step
-
-    def method_word(self) -> str:
-        """As it is written on the command line."""
-        if self.step is None:
-            return self.option.name
-        made = self.option.make(self.step, self.steps)
-        settings = {k: v for k, v in made.recipe.settings if v is not None and k in ("inner_steps", "start")}
-        numbers = {**made.numbers, **settings}
-        numbers.pop("server_eta", None)
-        inside = ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in numbers.items())
-        down = f" --down top_k:{self.option.down.k}" if self.option.down is not None else ""
-        return f"--method {self.option.name}:{inside}{down}"
-
-    def words(self) -> dict[str, Any]:
-        """For machines."""
-        guarantee = self.guarantee
-        return {
-            "method": self.option.name,
-            "label": self.label,
-            "local_steps": [int(t) for t in self.steps] if self.option.local else [1],
-            "reference": self.option.reference,
-            "compression": None if self.option.down is None else str(self.option.down),
-            "prediction": self.how,
-            "reaches": self.reaches,
-            "step": self.step,
-            "predicted_step": None if self.forecast is None else self.forecast.step,
-            "relative_floor": None if self.forecast is None else _finite(self.forecast.floor),
-            "predicted": None if self.predicted is None else self.predicted.words(),
-            "measured": None if self.spent is None else self.spent.words(),
-            "measured_step": None if self.measured is None else self.measured.step,
-            "rounds_played": None if self.measured is None else self.measured.played,
-            "theorem": None if guarantee is None else guarantee.theorem,
-            "guaranteed_rounds": None if guarantee is None else guarantee.rounds,
-            "guaranteed_step": None if guarantee is None else guarantee.numbers,
-        }
-
-
-@dataclasses.dataclass(frozen=True)
-class Advice:
-    """All candidates, the one to take, and why."""
-
-    problem: Problem
-    goal: Goal
-    relative: float | None  # the target as a share of the first gap, where it was given so
-    start: float  # of the goal's column
-    resources: Resources
-    by: str
-    how: str  # exact, estimated, or why there is no prediction
-    candidates: tuple[Candidate, ...]
-    recommended: Candidate | None
-    why: tuple[str, ...] = ()
-    x0: np.ndarray | None = None  # the start, where x* is known
-
-    def price(self, candidate: Candidate) -> float:
-        """What decides; ∞ for candidates that do not arrive."""
-        costs = candidate.costs
-        return float("inf") if costs is None else float(getattr(costs, self.by))
-
-    def costs_rounds(self, candidate: Candidate) -> int:
-        """Rounds to the target, or those that were played."""
-        if candidate.costs is not None:
-            return int(candidate.costs.rounds)
-        return candidate.measured.played if candidate.measured is not None else CURVE_ROUNDS
-
-    @property
-    def distance(self) -> float | None:
-        """‖x_0 − x*‖², where x* is known."""
-        return None if self.x0 is None else float(np.sum((self.x0 - np.asarray(self.problem.optimum.x, float)) ** 2))
-
-    @property
-    def smoothness(self) -> float | None:
-        return _smoothness(self.problem)
-
-    def best_of_each(self) -> list[Candidate]:
-        """The cheapest candidate of every method, in the order in which methods are listed."""
-        found: dict[str, Candidate] = {}
-        for candidate in self.candidates:
-            known = found.get(candidate.label)
-            if known is None or _order(self, candidate) < _order(self, known):
-                found[candidate.label] = candidate
-        return list(found.values())
-
-    @property
-    def target_text(self) -> str:
-        if self.goal.column != "gap":
-            return f"{self.goal.column} {'≥' if self.goal.upwards else '≤'} {self.goal.value:g}"
-        return f"f − f* ≤ {self.goal.value:.3g}" + (
-            f" = {self.relative:g}·(f₀ − f*)" if self.relative is not None else ""
-        )
-
-    def words(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "problem": repr(self.problem).strip("<>"),
-            "target": {"column": self.goal.column, "value": self.goal.value, "relative": self.relative},
-            "start": _finite(self.start),
-            "resources": dataclasses.asdict(self.resources),
-            "by": self.by,
-            "prediction": self.how,
-            "recommended": None if self.recommended is None else self.recommended.words(),
-            "why": list(self.why),
-            "candidates": [candidate.words() for candidate in self.candidates],
-        }
 
 
 def advise(
@@ -339,10 +181,10 @@ def _measured(
     chosen: list[int] = []
     for label in dict.fromkeys(candidate.label for candidate in made.candidates):
         mine = [i for i, candidate in enumerate(made.candidates) if candidate.label == label]
-        mine.sort(key=lambda i: _order(made, made.candidates[i]))
+        mine.sort(key=lambda i: order(made, made.candidates[i]))
         chosen += mine if made.candidates[mine[0]].forecast is None else mine[:per_method]
     found = list(made.candidates)
-    L = _smoothness(made.problem)
+    L = smoothness_of(made.problem)
     for number, i in enumerate(sorted(chosen)):
         if progress is not None:
             progress("measuring", number, len(chosen))
@@ -382,7 +224,7 @@ def _decided(made: Advice, models: Models | None, seed: int) -> Advice:
     able = [c for c in made.candidates if not c.option.reference and np.isfinite(made.price(c))]
     if made.how not in ("exact", "estimated") or any(c.measured is not None for c in able):
         able = [c for c in able if c.measured is not None]
-    best = min(able, key=lambda c: _order(made, c)) if able else None
+    best = min(able, key=lambda c: order(made, c)) if able else None
     made = dataclasses.replace(made, recommended=best)
     return dataclasses.replace(made, why=tuple(reasons(made)))
 
@@ -394,29 +236,3 @@ def _curve(candidate: Candidate, models: Models, made: Advice, seed: int) -> np.
         return None
     rounds = min(CURVE_ROUNDS, max(20, int(1.2 * (forecast.rounds or CURVE_ROUNDS // 10))))
     return models.curve(candidate.option, candidate.steps, step, rounds, seed) / made.start
-
-
-def _order(made: Advice, candidate: Candidate) -> tuple[float, float, float]:
-    """Cheapest first, then fewest rounds, then nearest to the target."""
-    costs = candidate.costs
-    floor = float("inf") if candidate.forecast is None else candidate.forecast.floor
-    unmeasured = 0.0 if candidate.measured is not None or not _any_measured(made) else 1.0
-    return made.price(candidate), unmeasured + (float("inf") if costs is None else costs.rounds), floor
-
-
-def _any_measured(made: Advice) -> bool:
-    return any(candidate.measured is not None for candidate in made.candidates)
-
-
-def _smoothness(problem: Problem) -> float | None:
-    try:
-        return float(problem.constants.L)
-    except InputError:
-        return None
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-__all__ = ["SAFETY", "Advice", "Candidate", "advise"]

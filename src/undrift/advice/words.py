@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from .adviser import Advice, Candidate
+    from .result import Advice, Candidate
 
 DRIFTING = ("fedavg", "fedprox", "fednova", "sequential_fl")
 

@@ -13,6 +13,12 @@ import numpy as np
 
 from ..errors import unknown
 
+COST_COLUMNS = {  # what a round costs in all, and the columns whose sum it is
+    "bytes": ("bytes_up", "bytes_down", "bytes_peer"),
+    "gradients": ("gradients",),
+    "seconds": ("seconds_computing", "seconds_latency", "seconds_transfer"),
+}
+
 
 class History(Mapping[str, np.ndarray]):
     """name -> array over rounds, index 0 before the first round; costs are running totals.

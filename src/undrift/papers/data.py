@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.history import COST_COLUMNS
 from ..errors import InputError, unknown
 
 Table = dict[str, np.ndarray]
 CURVES = "curves"
-COSTS = ("round", "bytes", "gradients", "seconds")
+COSTS = ("round", *COST_COLUMNS)
 
 
 class Data:
@@ -119,10 +120,9 @@ class Curves:
         self._rows.append({"panel": panel, "series": series, "kind": kind, "seed": seed, "value": values, **costs})
 
     def add_run(self, panel: str, series: str, values: Any, history: Any, *, seed: int = 0, every: int = 1) -> None:
-        """A curve of a run, with the bytes and gradients that it cost; every so many rounds, and the last one."""
+        """A curve of a run, with what it cost; every so many rounds, and the last one."""
         keep = np.unique(np.r_[np.arange(0, len(values), every), len(values) - 1])
-        sent = np.sum([history[name] for name in history if name.startswith("bytes_")], axis=0)
-        costs = {"round": keep, "bytes": sent[keep], "gradients": history["gradients"][keep]}
+        costs = {"round": keep, **{axis: cost[keep] for axis, cost in totals(history).items()}}
         self.add(panel, series, np.asarray(values)[keep], seed=seed, **costs)
 
     def table(self) -> Table:
@@ -133,6 +133,16 @@ class Curves:
             parts = [np.broadcast_to(np.asarray(row.get(name, np.nan)), (len(row["value"]),)) for row in self._rows]
             columns[name] = np.concatenate(parts)
         return columns
+
+
+def totals(history: Mapping[str, Any]) -> dict[str, Any]:
+    """Bytes, gradients and virtual seconds in all, from the columns of a history that they are the sums of."""
+    found = {}
+    for axis, parts in COST_COLUMNS.items():
+        known = [history[part] for part in parts if part in history]
+        if known:
+            found[axis] = np.sum(known, axis=0)
+    return found
 
 
 def _exact(value: Any) -> str:

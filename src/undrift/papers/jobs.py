@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from .data import totals
 
 KEPT = ("accuracy", "test_loss", "loss")
 WEIGHT_DECAY = 1e-4
@@ -90,6 +91,12 @@ class Outcome:
     def last(self, rounds: int = 20) -> np.ndarray:
         """Accuracies of the last so many rounds (those of them that were evaluated)."""
         return self.accuracy[self.rounds > self.rounds[-1] - rounds]
+
+    @property
+    def costs(self) -> dict[str, Any]:
+        """What the evaluated rounds had cost; every round costs the same, so it is a share of what all did."""
+        share = self.rounds / self.summary["setting"]["rounds"]
+        return {axis: share * total for axis, total in totals(self.summary["final"]).items()}
 
     def rounds_to(self, accuracy: float) -> int | None:
         """The first evaluated round with at least this accuracy."""

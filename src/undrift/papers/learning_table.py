@@ -121,7 +121,8 @@ def curves_of(found: Mapping[Cell, Mapping[str, list[Outcome]]], every: int = 1)
             for outcome in outcomes:
                 keep = slice(None, None, every)
                 values = 100 * outcome.accuracy[keep]
-                curves.add(cell.panel, method, values, seed=outcome.job.seed, round=outcome.rounds[keep])
+                costs = {axis: cost[keep] for axis, cost in outcome.costs.items()}
+                curves.add(cell.panel, method, values, seed=outcome.job.seed, round=outcome.rounds[keep], **costs)
     return curves.table()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from ...engine.history import Result
+from ...engine.history import COST_COLUMNS, Result
 from ...studies.comparison import ROUNDING, Outcome
 from ...studies.spec import MethodSpec, Study
 from ..relative import relative_gap
@@ -24,11 +24,6 @@ LABELS = {
     "loss": ("Loss", "f(xₜ)", "log"),
     "grad_norm": ("Gradient", "‖∇f(xₜ)‖", "log"),
     "drift": ("Client drift", "mean of ‖yᵢ − ȳ‖ at the end of the local steps", "log"),
-}
-COSTS = {  # axis -> the columns whose sum it is
-    "bytes": ("bytes_up", "bytes_down", "bytes_peer"),
-    "gradients": ("gradients",),
-    "seconds": ("seconds_computing", "seconds_latency", "seconds_transfer"),
 }
 VIRTUAL = "virtual: counted from work and bytes at these rates, not measured"
 
@@ -154,7 +149,7 @@ def _series(label: str, method: str, name: str, columns: Mapping[str, np.ndarray
 def _axes(columns: Mapping[str, np.ndarray], rounds: np.ndarray) -> dict[str, np.ndarray]:
     """What these rounds had cost, by axis."""
     found = {"round": rounds}
-    for axis, parts in COSTS.items():
+    for axis, parts in COST_COLUMNS.items():
         counted = [columns[part] for part in parts if part in columns]
         cost = np.median(np.sum(counted, axis=0), axis=0) if counted else np.zeros(1)
         if cost[-1] > 0:  # a centralised method sends nothing

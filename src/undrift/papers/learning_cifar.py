@@ -34,7 +34,7 @@ from .ssl_settings import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ROUNDS, SHORT_ROUNDS = 4000, 20
+ROUNDS, SHORT_ROUNDS = 4000, 10
 QUICK_STEPS_SILO = {step_key("digits", c, k): [0.1, 0.1 if c == 2 else 0.03] for c in (1, 2) for k in (5, 20)}
 
 
@@ -65,7 +65,7 @@ def _short() -> tuple[Setting, ...]:
         reduced("local steps", [5]),
         reduced("rounds", {"1": SHORT_ROUNDS, "2": SHORT_ROUNDS}, f"{SHORT_ROUNDS / ROUNDS:.1%} of the paper's"),
         reduced("seeds", [SEEDS[0]]),
-        reduced("evaluated every", 10),
+        reduced("evaluated every", 5),
     )
 
 

@@ -86,9 +86,9 @@ def _pixels_matter(data: Data) -> Decision:
     return at_least(far, near, f"{standard['accuracy']:.2f} % standardised, {plain['accuracy']:.2f} % from 0 to 1")
 
 
-def _pixels_set_the_pace(steps: int, data: Data) -> Decision:
-    """FedAvg on MNIST with ExDir(1, 10): the smaller the pixels, the more rounds to 30 %, in order."""
-    cell = Cell("mnist", 1, steps)
+def _pixels_set_the_pace(data: Data) -> Decision:
+    """FedAvg on MNIST with ExDir(1, 10), K = 10: the smaller the pixels, the more rounds to 30 %, in order."""
+    cell = Cell("mnist", 1, 10)
     rows = [
         cell_of(data, dataclasses.replace(cell, variant=variant), PARALLEL)
         for variant in (DRAWN, FROM_MINUS_1, FROM_0_TO_1)
@@ -120,17 +120,8 @@ def _table_claims(data: tuple[str, ...]) -> tuple[Claim, ...]:
         claims.append(
             Claim(sentence, _pixels_matter, "98.15 ± 0.13 %; the paper does not say what it feeds", ("paper",))
         )
-        for steps in LOCAL_STEPS:
-            sentence = f"{Cell('mnist', 1, steps).panel}: the smaller the pixels, the later FedAvg reaches 30 %"
-            (_, _, rounds), _ = TABLE_3["mnist", 1, steps]
-            claims.append(
-                Claim(
-                    sentence,
-                    functools.partial(_pixels_set_the_pace, steps),
-                    f"round {rounds}, pixels unsaid",
-                    ("paper",),
-                )
-            )
+        sentence = f"{Cell('mnist', 1, 10).panel}: the smaller the pixels, the later FedAvg reaches 30 %"
+        claims.append(Claim(sentence, _pixels_set_the_pace, "round 274; pixels unsaid", ("paper",)))
     for key in TABLE_3:
         if key[0] not in data:
             continue
@@ -149,7 +140,7 @@ def _table_claims(data: tuple[str, ...]) -> tuple[Claim, ...]:
                     full,
                 )
             )
-        if cell.classes == 1:
+        if cell.classes == 1 and cell.steps == 10:
             sentence = f"{cell.panel}: with pixels from -1 to 1 the accuracy of FedAvg is within the paper's own spread"
             decide = functools.partial(_within_spread, dataclasses.replace(cell, variant=FROM_MINUS_1), PARALLEL)
             claims.append(Claim(sentence, decide, f"{a} ± {TABLE_3[key][0][1]} %", ("paper",)))

@@ -99,7 +99,7 @@ VARIANTS: dict[str, dict[str, list[Any]]] = {
     PUBLISHED: {"local steps": [10]},
     BY_SIZES: {"local steps": [10], "methods": [PARALLEL]},
     FROM_0_TO_1: {"data": ["mnist"]},
-    FROM_MINUS_1: {"classes per client": [1], "methods": [PARALLEL]},
+    FROM_MINUS_1: {"classes per client": [1], "local steps": [10], "methods": [PARALLEL]},
 }
 
 

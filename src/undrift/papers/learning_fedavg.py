@@ -26,7 +26,7 @@ def produce(work: Work) -> Data:
         job = _job(work, how)
         found = finish(job, work.jobs, work.reporter(f"fedavg/fig4: {how}", number * job.rounds, 2 * job.rounds))
         curves.add(PANEL, how, 100 * found.accuracy, seed=job.seed, round=found.rounds, **found.costs)
-        ends.append((how, float(100 * found.last(20).mean()), found.rounds_to(work["target accuracy"]) or -1))
+        ends.append((how, float(100 * found.last(10).mean()), found.rounds_to(work["target accuracy"]) or -1))
     names = ("partition", "accuracy", "rounds_to")
     table = {name: list(column) for name, column in zip(names, zip(*ends, strict=True), strict=True)}
     return Data({"curves": curves.table(), "ends": table}, work["seeds"], work.values)

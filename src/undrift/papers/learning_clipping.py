@@ -41,9 +41,9 @@ def produce(work: Work) -> Data:
         norm = work["norm"] if clipped == CLIPPED else None
         found = finish(dataclasses.replace(job, clip=norm), work.jobs)
         panel = Cell(data, classes, STEPS).panel
-        curves.add(
-            panel, _series(method, clipped), 100 * found.accuracy, seed=job.seed, round=found.rounds, **found.costs
-        )
+        spent = found.costs["gradients"]
+        series = _series(method, clipped)
+        curves.add(panel, series, 100 * found.accuracy, seed=job.seed, round=found.rounds, gradients=spent)
         last = np.nan_to_num(100 * found.last(LAST_ROUNDS))
         rows.append((classes, method, clipped, float(last.mean()), float(last.std()), found.summary["diverged"] or -1))
         work.progress(f"ssl/fig6: {found.job.name}", number + 1, len(cases))

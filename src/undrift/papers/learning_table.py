@@ -121,8 +121,11 @@ def curves_of(found: Mapping[Cell, Mapping[str, list[Outcome]]], every: int = 1)
             for outcome in outcomes:
                 keep = slice(None, None, every)
                 values = 100 * outcome.accuracy[keep]
-                costs = {axis: cost[keep] for axis, cost in outcome.costs.items()}
-                curves.add(cell.panel, method, values, seed=outcome.job.seed, round=outcome.rounds[keep], **costs)
+                # Not bytes and seconds: those of the uncut model are not those of split learning.
+                spent = outcome.costs["gradients"][keep]
+                curves.add(
+                    cell.panel, method, values, seed=outcome.job.seed, round=outcome.rounds[keep], gradients=spent
+                )
     return curves.table()
 
 

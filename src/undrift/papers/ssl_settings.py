@@ -97,7 +97,7 @@ PUBLISHED, BY_SIZES = "published map", "published map, weights by size"
 FROM_0_TO_1, FROM_MINUS_1 = "pixels from 0 to 1", "pixels from -1 to 1"
 VARIANTS: dict[str, dict[str, list[Any]]] = {
     PUBLISHED: {"local steps": [10]},
-    BY_SIZES: {"local steps": [10], "methods": [PARALLEL]},
+    BY_SIZES: {"data": ["mnist"], "classes per client": [1], "local steps": [10], "methods": [PARALLEL]},
     FROM_0_TO_1: {"data": ["mnist"]},
     FROM_MINUS_1: {"classes per client": [1], "local steps": [10], "methods": [PARALLEL]},
 }

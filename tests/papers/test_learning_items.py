@@ -66,6 +66,19 @@ def test_two_workers_do_not_run_the_same_job(tmp_path: Path, monkeypatch: pytest
         jobs.work_through([SMALL], tmp_path, print)
 
 
+def test_a_lock_is_kept_alive_however_long_a_round_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "STALE_SECONDS", 0.3)
+
+    def slow(job: Job, folder: Path) -> Outcome:
+        time.sleep(0.6)
+        assert jobs.work_through([job], folder, print) == 0  # another worker looks at it meanwhile
+        return outcome([0.5] * 3)
+
+    monkeypatch.setattr(jobs, "finish", slow)
+    assert jobs.work_through([SMALL], tmp_path, lambda text: None) == 1
+    assert not (tmp_path / SMALL.name / "lock").exists()
+
+
 def outcome(accuracy: list[float], seed: int = 0) -> Outcome:
     rounds = 2 * np.arange(len(accuracy))
     return Outcome(dataclasses.replace(SMALL, seed=seed), rounds, {"accuracy": np.array(accuracy)}, {})

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -141,14 +142,8 @@ def work_through(jobs: Iterable[Job], folder: Path, report: Callable[[str], None
         with _claim(folder / job.name) as mine:
             if not mine:
                 continue
-            began, touched = time.time(), [time.time()]
-
-            def beat(round: int, rounds: int, job: Job = job, touched: list[float] = touched) -> None:
-                if time.time() - touched[0] > STALE_SECONDS / 6:
-                    os.utime(folder / job.name / "lock")
-                    touched[0] = time.time()
-
-            ended = finish(job, folder, beat)
+            began = time.time()
+            ended = finish(job, folder)
             report(f"{job.name}: {ended.last().mean():.4f} in {time.time() - began:.0f} s")
             done += 1
     return done
@@ -156,7 +151,7 @@ def work_through(jobs: Iterable[Job], folder: Path, report: Callable[[str], None
 
 @contextlib.contextmanager
 def _claim(place: Path) -> Iterator[bool]:
-    """Whether this process may run the job; the lock dies with a process that stops touching it."""
+    """Whether this process may run the job; a lock that nobody touches any more is dead with its process."""
     place.mkdir(parents=True, exist_ok=True)
     lock = place / "lock"
     with contextlib.suppress(FileNotFoundError):
@@ -167,9 +162,18 @@ def _claim(place: Path) -> Iterator[bool]:
     except FileExistsError:
         yield False
         return
+    ended = threading.Event()
+
+    def beat() -> None:  # a thread of its own: a single round may take longer than a lock lives
+        while not ended.wait(STALE_SECONDS / 6):
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(lock)
+
+    threading.Thread(target=beat, daemon=True).start()
     try:
         yield True
     finally:
+        ended.set()
         lock.unlink(missing_ok=True)
 
 

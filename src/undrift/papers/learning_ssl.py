@@ -65,7 +65,7 @@ def _within_spread(cell: Cell, method: str, data: Data) -> Decision:
         f"{off:.2f} points from the paper, whose own spread is ± {spread}; ours is ± {row['deviation']:.2f}, so it is "
         f"{off / both:.1f} of both spreads together"
     )
-    for variant in VARIANTS:
+    for variant in VARIANTS if cell.variant == DRAWN else ():
         other = cell_of(data, dataclasses.replace(cell, variant=variant), method)
         if other is not None:
             why += f"; with {variant} it is {other['accuracy']:.2f} ± {other['deviation']:.2f}"

@@ -20,6 +20,16 @@ COST_COLUMNS = {  # what a round costs in all, and the columns whose sum it is
 }
 
 
+def totals(history: Mapping[str, Any]) -> dict[str, Any]:
+    """Bytes, gradients and virtual seconds in all, from the columns of a history that they are the sums of."""
+    found = {}
+    for axis, parts in COST_COLUMNS.items():
+        known = [history[part] for part in parts if part in history]
+        if known:
+            found[axis] = np.sum(known, axis=0)
+    return found
+
+
 class History(Mapping[str, np.ndarray]):
     """name -> array over rounds, index 0 before the first round; costs are running totals.
 

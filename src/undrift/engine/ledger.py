@@ -16,9 +16,10 @@ from ..plan import Draw
 from ..problems.base import Problem
 from ..protocol import Algorithm, Exchange, OneByOne, Program, Repeat, exchanges
 from ..resources import Resources
+from .history import COST_COLUMNS
 
 LINKS = ("up", "down", "peer")
-SECONDS = ("seconds_computing", "seconds_latency", "seconds_transfer")
+SECONDS = COST_COLUMNS["seconds"]
 Counts = dict[str, np.ndarray]  # column -> what a stretch of rounds cost, one number per round
 
 

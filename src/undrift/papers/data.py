@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.history import COST_COLUMNS
+from ..engine.history import COST_COLUMNS, totals
 from ..errors import InputError, unknown
 
 Table = dict[str, np.ndarray]
@@ -133,16 +133,6 @@ class Curves:
             parts = [np.broadcast_to(np.asarray(row.get(name, np.nan)), (len(row["value"]),)) for row in self._rows]
             columns[name] = np.concatenate(parts)
         return columns
-
-
-def totals(history: Mapping[str, Any]) -> dict[str, Any]:
-    """Bytes, gradients and virtual seconds in all, from the columns of a history that they are the sums of."""
-    found = {}
-    for axis, parts in COST_COLUMNS.items():
-        known = [history[part] for part in parts if part in history]
-        if known:
-            found[axis] = np.sum(known, axis=0)
-    return found
 
 
 def _exact(value: Any) -> str:

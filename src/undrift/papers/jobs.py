@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.history import totals
 from ..errors import InputError
-from .data import totals
 
 KEPT = ("accuracy", "test_loss", "loss")
 WEIGHT_DECAY = 1e-4

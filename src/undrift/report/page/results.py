@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from ...engine.history import COST_COLUMNS, Result
+from ...engine.history import Result, totals
 from ...studies.comparison import ROUNDING, Outcome
 from ...studies.spec import MethodSpec, Study
 from ..relative import relative_gap
@@ -149,9 +149,8 @@ def _series(label: str, method: str, name: str, columns: Mapping[str, np.ndarray
 def _axes(columns: Mapping[str, np.ndarray], rounds: np.ndarray) -> dict[str, np.ndarray]:
     """What these rounds had cost, by axis."""
     found = {"round": rounds}
-    for axis, parts in COST_COLUMNS.items():
-        counted = [columns[part] for part in parts if part in columns]
-        cost = np.median(np.sum(counted, axis=0), axis=0) if counted else np.zeros(1)
+    for axis, total in totals(columns).items():
+        cost = np.median(total, axis=0)
         if cost[-1] > 0:  # a centralised method sends nothing
             found[axis] = cost[rounds]
     return found

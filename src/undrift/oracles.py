@@ -52,7 +52,7 @@ class MiniBatch(Oracle):
     replace: bool
 
     def gradient(self, loss: Any, x: jax.Array, key: jax.Array, step: Any) -> jax.Array:
-        return loss.batch_gradient(x, self.indices(loss.size, key, step))
+        return loss.varied(key, step).batch_gradient(x, self.indices(loss.size, key, step))
 
     def indices(self, n: Any, key: jax.Array, step: Any) -> jax.Array:
         """The components of this step's batch."""

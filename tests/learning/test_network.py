@@ -37,6 +37,13 @@ def test_learns_digits_and_records_accuracy(digits: Any, parts: list[np.ndarray]
     assert result.history["loss"][-1] < result.history["loss"][0]
 
 
+def test_the_centralised_baseline_starts_where_the_clients_do_and_learns(digits: Any, parts: list[np.ndarray]) -> None:
+    problem = ud.problems.network(MODEL, digits.train, parts, test=digits.test)
+    result = ud.run(ud.sgd(eta=0.2, batch=20), problem, rounds=5, steps=40, record_every=5)
+    assert result.history["accuracy"][0] == ud.run(ud.fedavg(eta=0.2), problem, rounds=1).history["accuracy"][0]
+    assert result.history["accuracy"][-1] > 0.8
+
+
 def test_gradients_are_those_of_mean_cross_entropy(digits: Any, parts: list[np.ndarray]) -> None:
     problem = ud.problems.network(MODEL, digits.train, parts, train_sample=None)
     x = np.random.default_rng(0).normal(size=problem.dim).astype(np.float32)

@@ -1,5 +1,6 @@
 """What is minimised, with its optimum and its constants where they exist in closed form."""
 
+from .augment import Augment
 from .base import ClientLoss, Constants, Optimum, Problem
 from .custom import custom
 from .least_squares import least_squares
@@ -8,6 +9,7 @@ from .network import network
 from .quadratic import quadratic
 
 __all__ = [
+    "Augment",
     "ClientLoss",
     "Constants",
     "Optimum",

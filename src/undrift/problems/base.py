@@ -48,6 +48,10 @@ class ClientLoss:
         scale = jnp.asarray(self.size, x.dtype) / indices.shape[0]
         return self.partial_gradient(x, indices, jnp.full(indices.shape, scale, x.dtype))
 
+    def varied(self, key: jax.Array, step: Any) -> ClientLoss:
+        """f_i with its samples as they are seen at this local step (data augmentation); itself where they do not vary."""
+        return self
+
     # ----- incremental aggregation (FedTrack, IAG): components are runs of `batch` consecutive samples
     @property
     def capacity(self) -> int:

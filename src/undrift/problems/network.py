@@ -21,10 +21,12 @@ from ..models.layers import Conv
 from ..models.model import Model
 from ..oracles import MiniBatch, Oracle, minibatch
 from ..vectorise import spread
+from .augment import Augment
 from .base import ClientLoss, Evaluation, Problem, Reference, normalised_weights
 
 EVALUATION_BATCH = 250
 TRAIN_SAMPLE = 2000
+AUGMENTATION = 0xA46  # keeps what it draws apart from what the order of the samples draws
 LOOP_ABOVE_PADDED_BYTES = 2**28  # what full gradients of all clients at once may take
 
 
@@ -42,6 +44,7 @@ class Architecture(NamedTuple):
     capacity: int
     batch: int
     cut: int | None
+    augment: Augment | None = None
 
     def unravel(self, x: jax.Array) -> Any:
         return unraveler(self.net, str(x.dtype))(x)
@@ -78,14 +81,17 @@ class Halves(NamedTuple):
 
     def batch_of(self, local: Any, step: Any) -> tuple[jax.Array, jax.Array]:
         """The client's batch at a local step: the one that FedAvg would take there."""
-        return local.loss.samples(local.oracle.indices(local.loss.size, local.steps_key, step))
+        indices = local.oracle.indices(local.loss.size, local.steps_key, step)
+        return local.loss.varied(local.steps_key, step).samples(indices)
 
 
 class NetworkLoss(ClientLoss):
     """One client's samples under the common network."""
 
-    def __init__(self, architecture: Architecture, shared: dict[str, Any], row: dict[str, Any]) -> None:
-        self.architecture, self.shared = architecture, shared
+    def __init__(
+        self, architecture: Architecture, shared: dict[str, Any], row: dict[str, Any], key: jax.Array | None = None
+    ) -> None:
+        self.architecture, self.shared, self.row, self.key = architecture, shared, row, key
         self.start, self.size = row["start"], row["size"]
 
     @property
@@ -95,7 +101,16 @@ class NetworkLoss(ClientLoss):
     def samples(self, indices: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Inputs and labels of the client's samples with these numbers."""
         place = self.shared["order"][self.start + indices]
-        return self.shared["x"][place], self.shared["y"][place]
+        inputs, labels = self.shared["x"][place], self.shared["y"][place]
+        if self.architecture.augment is not None and self.key is not None:
+            inputs = self.architecture.augment(self.key, inputs)
+        return inputs, labels
+
+    def varied(self, key: jax.Array, step: Any) -> NetworkLoss:
+        if self.architecture.augment is None:
+            return self
+        key = jax.random.fold_in(jax.random.fold_in(key, AUGMENTATION), step)
+        return NetworkLoss(self.architecture, self.shared, self.row, key)
 
     def loss(self, x: jax.Array) -> jax.Array:
         indices = jnp.arange(self.capacity)
@@ -199,14 +214,16 @@ def network(
     batch: int = 20,
     cut: int | None = None,
     weights: Any = None,
+    augment: Augment | None = None,
     train_sample: int | None = TRAIN_SAMPLE,
 ) -> Network:
     """f_i(x) = mean cross-entropy of `model` on the samples `parts[i]` of `train`.
 
     model: one of `ud.models`, or any pair (init, apply). train, test: objects with x and y, or pairs (x, y). parts: one index
     array per client (`ud.data.exdir` and its kin). batch: mini-batch size of the default oracle. cut: how many leading layers
-    stay at the client in split learning. weights: of clients in f (equal by default). train_sample: `loss` in the history is
-    measured on so many training samples, the same in every round (None: all).
+    stay at the client in split learning. weights: of clients in f (equal by default). augment: how mini-batches of images vary
+    (`ud.problems.Augment`); full gradients, component gradients and evaluations take the images as they are. train_sample:
+    `loss` in the history is measured on so many training samples, the same in every round (None: all).
 
     >>> import undrift as ud
     >>> d = ud.data.load("digits")
@@ -224,6 +241,8 @@ def network(
         if not isinstance(net, Model):
             raise InputError("only the models of ud.models can be cut: a pair (init, apply) has no layers to count")
         net.split(cut)  # refuses a cut outside the model
+    if augment is not None:
+        augment.check(inputs.shape)
     w = normalised_weights(weights, len(sizes), dtype)
     _check_output(net, inputs, labels, dtype)
     sample, sample_weights = _train_sample(order, start, sizes, w, train_sample)
@@ -241,7 +260,7 @@ def network(
             shared |= {"test_x": jnp.asarray(test_x, dtype), "test_y": jnp.asarray(test_y, jnp.int32)}
         stack = {"start": jnp.asarray(start, jnp.int32), "size": jnp.asarray(sizes, jnp.int32)}
         dim = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(_parameter_shapes(net)))
-        architecture = Architecture(net, int(sizes.max()), minibatch(batch).size, cut)
+        architecture = Architecture(net, int(sizes.max()), minibatch(batch).size, cut, augment)
         return Network(stack, shared, jnp.asarray(w), dim, dtype, (architecture,))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import jax
@@ -20,6 +21,7 @@ class PooledLoss(ClientLoss):
     def __init__(self, shared: Any, row: Any) -> None:
         self.problem, self.ends, self.eigen = shared["problem"], shared["ends"], shared.get("eigen")
         self.size = self.ends[-1]
+        self.moment: tuple[jax.Array, Any] | None = None  # key and step at which its samples are seen
 
     def loss(self, x: jax.Array) -> jax.Array:
         return self.problem.evaluate(x, None).columns["loss"]
@@ -33,9 +35,17 @@ class PooledLoss(ClientLoss):
         def one(index: jax.Array, weight: jax.Array) -> jax.Array:
             i, place = _locate(self.ends, index)
             client = self.problem.client(take(self.problem.stack, i))
+            if self.moment is not None:
+                key, step = self.moment
+                client = client.varied(jax.random.fold_in(key, index), step)
             return self.problem.weights[i] * client.partial_gradient(x, place[None], weight[None])
 
         return jnp.sum(jax.vmap(one)(indices, weights), axis=0)
+
+    def varied(self, key: jax.Array, step: Any) -> PooledLoss:
+        same = copy.copy(self)
+        same.moment = (key, step)
+        return same
 
     def component_count(self, batch: int) -> Any:
         return self._component_ends(batch)[-1]
@@ -92,6 +102,13 @@ class Pooled(Problem):
     @property
     def sizes(self) -> np.ndarray:
         return np.asarray([int(self.shared["ends"][-1])])
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.shared["problem"].columns
+
+    def initial(self, seed: int) -> np.ndarray:
+        return self.source.initial(seed)
 
     def evaluate(self, x: jax.Array, reference: Any) -> Any:
         """The records of the original problem, heterogeneity among its clients included."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .. import models
 from ..errors import InputError, unknown
 from ..models import Model
+from ..problems.augment import Augment
 from ..problems.network import Network
 from ..problems.network import network as make
 
@@ -34,6 +35,8 @@ def network(
     partition: str | Mapping[str, Any] = PARTITION,
     batch: int = 20,
     cut: int | None = None,
+    shift: int = 0,
+    mirror: bool = False,
     data_seed: int = 0,
     data_dir: str | None = None,
 ) -> Network:
@@ -41,7 +44,8 @@ def network(
 
     `model`: softmax_regression, mlp, lenet5, femnist_cnn or vgg11, for the shape and the classes of the data. `partition`: how
     the training split is shared out among `clients` (20), drawn by `data_seed`. `batch`: size of the mini-batches. `cut`: how
-    many leading layers stay at the client in split learning.
+    many leading layers stay at the client in split learning. `shift`, `mirror`: the images of a mini-batch are moved at random
+    by up to so many pixels in both directions, and every other one is mirrored.
     """
     from ..data import load  # takes a second: only those wait who need it
     from .partition import draw_parts
@@ -49,7 +53,8 @@ def network(
     build = model_builder(model)
     dataset = load(data, data_dir=data_dir, progress=sys.stderr.isatty())
     parts = draw_parts(partition, dataset, clients, data_seed)
-    return make(build(dataset), dataset.train, parts, test=dataset.test, batch=batch, cut=cut)
+    augment = Augment(shift, mirror) if shift or mirror else None
+    return make(build(dataset), dataset.train, parts, test=dataset.test, batch=batch, cut=cut, augment=augment)
 
 
 def model_builder(name: str) -> Callable[[Dataset], Model]:

@@ -11,10 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import undrift as ud
+from undrift.engine.history import totals
 from undrift.papers import jobs
 from undrift.papers.data import Data
 from undrift.papers.item import reduced
 from undrift.papers.jobs import Job, Outcome
+from undrift.papers.learning_costs import costs
 from undrift.papers.learning_table import Cell, cell_jobs, cells, table_of
 from undrift.papers.registry import all_items
 from undrift.papers.reproduce import reproduce
@@ -49,7 +52,7 @@ def test_a_job_that_was_evaluated_more_often_serves(tmp_path: Path, monkeypatch:
 def test_every_part_of_a_setting_makes_another_job() -> None:
     changes = {"data": "mnist", "eta": 0.1, "steps": 6, "rounds": 13, "seed": 4, "clip": 10.0, "method": "sequential_fl",
                "partition": "iid", "batch": 10, "weight_decay": 0.0, "cohort": 4, "record_every": 2,
-               "pixels": "-1 to 1", "weights": "by size"}  # fmt: skip
+               "pixels": "-1 to 1", "weights": "by size", "images": jobs.MOVED}  # fmt: skip
     names = {SMALL.name, *(dataclasses.replace(SMALL, **{key: value}).name for key, value in changes.items())}
     assert len(names) == len(changes) + 1
 
@@ -97,7 +100,10 @@ def test_a_table_averages_the_last_twenty_rounds_and_counts_rounds_on_the_mean_c
 def test_the_paper_scale_of_table_3_is_what_the_paper_ran() -> None:
     values = {setting.key: setting.value for setting in all_items()["ssl/table3"].settings("paper")}
     wanted = [job for cell in cells(values) for _, job in cell_jobs(values, cell)]
-    assert len(wanted) == 8 * 2 * 3 + 4 * 2 + 1 + 4 * 2 + 2  # cells × methods × seeds; the variants with one seed
+    assert (
+        len(wanted) == 8 * 2 * 3 + 8 * 2 + 1 + 4 * 2 + 4 * 2 + 2
+    )  # cells × methods × seeds; the variants with one seed
+    assert {job.data for job in wanted if job.images == jobs.MOVED} == {"fmnist"}
     assert len({job.name for job in wanted}) == len(wanted)
     by_size = [job for job in wanted if job.weights == "by size"]
     assert {(job.steps, job.method, job.partition[:9]) for job in by_size} == {(10, "fedavg", "map:exdir")}
@@ -118,6 +124,9 @@ def fabricated(winner: str) -> Data:
             target = 0.3 if classes == 1 else 0.75
             rows.append((data, "drawn from the seed", classes, steps, method, 3, 400, mean, spread, target, rounds))
             rows.append((data, "pixels from 0 to 1", classes, steps, method, 1, 400, 50.0, spread, target, 400))
+            rows.append(
+                (data, "images shifted and mirrored", classes, steps, method, 1, 400, mean, spread, target, 400)
+            )
             rows.append((data, "pixels from -1 to 1", classes, steps, method, 1, 400, mean, spread, target, 400))
     names = (
         "data", "variant", "classes", "K", "method", "seeds", "rounds", "accuracy", "deviation", "target", "rounds_to",
@@ -128,7 +137,8 @@ def fabricated(winner: str) -> Data:
 def test_the_claims_of_table_3_hold_for_the_printed_figures_and_fail_for_the_opposite() -> None:
     claims = [claim for claim in all_items()["ssl/table3"].claims if "paper" in claim.scales]
     assert all(claim.verdict(fabricated("as printed"))["holds"] for claim in claims)
-    assert len(claims) == 8 * 3 + 1 + 1 + 2  # cells × (order, two methods); pixels: nearer, pace, spread on both sets
+    # cells × (order, two methods); augmented, two methods; pixels: nearer, pace, spread on both sets
+    assert len(claims) == 8 * 3 + 4 * 2 + 1 + 1 + 2
     opposite = [claim.verdict(fabricated("exchanged")) for claim in claims]
     orders = [verdict for verdict in opposite if "ends higher" in verdict["sentence"]]
     assert len(orders) == 8
@@ -181,3 +191,20 @@ def test_committed_jobs_bear_the_names_of_their_settings() -> None:
     for folder in folders:
         job = Job(**json.loads((folder / "summary.json").read_text())["job"])
         assert job.name == folder.name, "it would be run a second time"
+
+
+def test_the_bytes_of_ssl_are_those_of_a_run_on_the_cut_model() -> None:
+    job = dataclasses.replace(SMALL, model="mlp", method="sequential_fl")
+    dataset = ud.data.load(job.data)
+    parts = ud.data.iid(dataset.train.y, job.clients, seed=0)
+    problem = ud.problems.network(ud.models.mlp(input=(8, 8, 1)), dataset.train, parts, batch=job.batch, cut=2)
+    ran = ud.run(ud.ssl(eta=0.1, mode="peer"), problem, rounds=2, steps=job.steps, participation=ud.plan.permuted(5))
+    counted = costs(Outcome(job, np.arange(3), {}, {}), cut=2)
+    for axis in ("bytes", "gradients"):
+        assert np.array_equal(counted[axis], totals(ran.history)[axis])
+
+
+def test_items_cut_the_models_where_the_paper_does() -> None:
+    for name, model in (("ssl/fig8", ud.models.lenet5()), ("ssl/fig10", ud.models.vgg11())):
+        (cut,) = (setting.value for setting in all_items()[name].settings("paper") if setting.key == "cut")
+        assert cut == model.paper_cut

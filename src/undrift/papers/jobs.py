@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.history import totals
 from ..errors import InputError
 
 KEPT = ("accuracy", "test_loss", "loss")
@@ -29,8 +28,14 @@ WEIGHT_DECAY = 1e-4
 BATCH = 20
 UNIT, SIGNED, STANDARD = "0 to 1", "-1 to 1", "mean 0, variance 1"  # what is fed to the network
 EQUAL, BY_SIZE = "equal", "by size"  # the weights of the clients
-SINCE = {"pixels": UNIT, "weights": EQUAL}  # fields that came later: with these values, jobs keep the names they had
-WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size"}
+AS_THEY_ARE, MOVED = "as they are", "shifted by up to 4 pixels and mirrored at random"  # images of mini-batches
+# Fields that came later: with these values, jobs keep the names they had.
+SINCE = {
+    "pixels": UNIT,
+    "weights": EQUAL,
+    "images": AS_THEY_ARE,
+}
+WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size", MOVED: "-moved"}
 TRAIN_SAMPLE = 500
 STALE_SECONDS = 120.0  # a lock whose owner has not touched it for so long belongs to nobody
 
@@ -55,6 +60,7 @@ class Job:
     weight_decay: float = WEIGHT_DECAY
     pixels: str = UNIT  # or SIGNED, STANDARD
     weights: str = EQUAL  # or BY_SIZE
+    images: str = AS_THEY_ARE  # or MOVED
 
     @property
     def key(self) -> str:
@@ -69,7 +75,7 @@ class Job:
         """For people first, with the hash behind."""
         shared = self.partition.split("/")[-1].removesuffix(".json").replace(":", "").replace(",", "-")
         clip = "" if self.clip is None else "-clip"
-        clip += WORDS.get(self.pixels, "") + WORDS.get(self.weights, "")
+        clip += "".join(WORDS.get(word, "") for word in (self.pixels, self.weights, self.images))
         return (
             f"{self.data}-{self.model}-m{self.clients}-{shared}-{self.method}-K{self.steps}-eta{self.eta:g}{clip}"
             f"-T{self.rounds}-seed{self.seed}-{self.key}"
@@ -92,12 +98,6 @@ class Outcome:
     def last(self, rounds: int = 20) -> np.ndarray:
         """Accuracies of the last so many rounds (those of them that were evaluated)."""
         return self.accuracy[self.rounds > self.rounds[-1] - rounds]
-
-    @property
-    def costs(self) -> dict[str, Any]:
-        """What the evaluated rounds had cost; every round costs the same, so it is a share of what all did."""
-        share = self.rounds / self.summary["setting"]["rounds"]
-        return {axis: share * total for axis, total in totals(self.summary["final"]).items()}
 
     def rounds_to(self, accuracy: float) -> int | None:
         """The first evaluated round with at least this accuracy."""
@@ -180,6 +180,7 @@ def _claim(place: Path) -> Iterator[bool]:
 def build_problem(job: Job) -> Any:
     """The federated problem of a job."""
     from ..data import load
+    from ..problems.augment import Augment
     from ..problems.network import network
     from ..studies.networks import model_builder
     from ..studies.partition import draw_parts
@@ -190,18 +191,31 @@ def build_problem(job: Job) -> Any:
     else:
         parts = draw_parts(job.partition, dataset, job.clients, job.seed)
     model = model_builder(job.model)(dataset)
-    train, test = _scaled(dataset.train, dataset.test, job.pixels)
-    weights = [len(part) for part in parts] if job.weights == BY_SIZE else None
-    return network(model, train, parts, weights=weights, test=test, batch=job.batch, train_sample=TRAIN_SAMPLE)
+    mean, deviation = _scale(dataset.train.x, job.pixels)
+    train, test = (
+        (((split.x - mean) / deviation).astype(split.x.dtype), split.y) for split in (dataset.train, dataset.test)
+    )
+    black = tuple(float(value) for value in (0.0 - mean) / deviation)
+    return network(
+        model,
+        train,
+        parts,
+        test=test,
+        batch=job.batch,
+        weights=[len(part) for part in parts] if job.weights == BY_SIZE else None,
+        augment=Augment(shift=4, mirror=True, fill=black) if job.images == MOVED else None,
+        train_sample=TRAIN_SAMPLE,
+    )
 
 
-def _scaled(train: Any, test: Any, pixels: str) -> Any:
-    """Both splits; with STANDARD every channel is shifted and scaled by its mean and deviation over the training split."""
-    if pixels == UNIT:
-        return train, test
-    axes = tuple(range(train.x.ndim - 1))
-    mean, deviation = (0.5, 0.5) if pixels == SIGNED else (train.x.mean(axis=axes), train.x.std(axis=axes))
-    return tuple((((split.x - mean) / deviation).astype(train.x.dtype), split.y) for split in (train, test))
+def _scale(x: np.ndarray, pixels: str) -> tuple[np.ndarray, np.ndarray]:
+    """What is subtracted from the pixels of every channel, and what they are then divided by."""
+    if pixels == STANDARD:
+        axes = tuple(range(x.ndim - 1))
+        return x.mean(axis=axes), x.std(axis=axes)
+    middle = {UNIT: (0.0, 1.0), SIGNED: (0.5, 0.5)}[pixels]
+    mean, deviation = (np.full(x.shape[-1], value, x.dtype) for value in middle)
+    return mean, deviation
 
 
 def _published_map(name: str, samples: int) -> Any:

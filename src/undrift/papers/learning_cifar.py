@@ -18,6 +18,7 @@ from .ssl_settings import (
     CLIENTS,
     CLIP_NORM,
     COHORT,
+    DIGITS_CUT,
     IN_TURN,
     METHODS,
     PARALLEL,
@@ -28,6 +29,7 @@ from .ssl_settings import (
     TABLE_8,
     Entry,
     digits_setting,
+    split_setting,
     step_key,
 )
 
@@ -57,6 +59,7 @@ def _setting(silo: bool) -> tuple[Setting, ...]:
         paper("evaluated every", 5, "as the paper's figures"),
         ours("pixels", STANDARD, "the paper does not say"),
         ours("SSL is run as", "sequential_fl", "the same numbers on the uncut model: the tests show it at every cut"),
+        *split_setting(8, "to VGG-11's third pooling, 10 % of the model"),
     )
 
 
@@ -71,7 +74,7 @@ def _short() -> tuple[Setting, ...]:
 
 def _quick(silo: bool) -> tuple[Setting, ...]:
     if not silo:
-        return (*digits_setting(), reduced("evaluated every", 2))
+        return (*digits_setting(), reduced("evaluated every", 2), DIGITS_CUT)
     changes = {
         "clients": reduced("clients", 10),
         "clients per round": reduced("clients per round", 10),
@@ -79,7 +82,11 @@ def _quick(silo: bool) -> tuple[Setting, ...]:
         "rounds": reduced("rounds", {"1": 60, "2": 60}),
         "step sizes": reduced("step sizes", QUICK_STEPS_SILO, "FedAvg, SSL"),
     }
-    return (*(changes.get(setting.key, setting) for setting in digits_setting()), reduced("evaluated every", 2))
+    return (
+        *(changes.get(setting.key, setting) for setting in digits_setting()),
+        reduced("evaluated every", 2),
+        DIGITS_CUT,
+    )
 
 
 def produce(work: Work, name: str) -> Data:
@@ -93,7 +100,7 @@ def produce(work: Work, name: str) -> Data:
     ]
     names = ("panel", "method", "rounds", "seconds_per_round")
     times = {key: list(column) for key, column in zip(names, zip(*rows, strict=True), strict=True)}
-    tables: dict[str, Any] = {"curves": curves_of(found), "cells": table_of(found), "times": times}
+    tables: dict[str, Any] = {"curves": curves_of(found, work["cut"]), "cells": table_of(found), "times": times}
     return Data(tables, work["seeds"], work.values)
 
 

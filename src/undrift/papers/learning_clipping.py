@@ -12,9 +12,20 @@ from .data import Curves, Data
 from .draw import curves_figure
 from .item import Claim, Decision, Item, Scale, Work, at_least, ours, paper, reduced
 from .jobs import finish
+from .learning_costs import costs
 from .learning_ssl import page_curves
 from .learning_table import LAST_ROUNDS, Cell, cell_jobs
-from .ssl_settings import IN_TURN, METHODS, PARALLEL, SEEDS, digits_setting, image_setting, without
+from .ssl_settings import (
+    DIGITS_CUT,
+    IN_TURN,
+    LENET_CUT,
+    METHODS,
+    PARALLEL,
+    SEEDS,
+    digits_setting,
+    image_setting,
+    without,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,9 +52,8 @@ def produce(work: Work) -> Data:
         norm = work["norm"] if clipped == CLIPPED else None
         found = finish(dataclasses.replace(job, clip=norm), work.jobs)
         panel = Cell(data, classes, STEPS).panel
-        spent = found.costs["gradients"]
-        series = _series(method, clipped)
-        curves.add(panel, series, 100 * found.accuracy, seed=job.seed, round=found.rounds, gradients=spent)
+        series, spent = _series(method, clipped), costs(found, work["cut"])
+        curves.add(panel, series, 100 * found.accuracy, seed=job.seed, round=found.rounds, **spent)
         last = np.nan_to_num(100 * found.last(LAST_ROUNDS))
         rows.append((classes, method, clipped, float(last.mean()), float(last.std()), found.summary["diverged"] or -1))
         work.progress(f"ssl/fig6: {found.job.name}", number + 1, len(cases))
@@ -113,11 +123,12 @@ ITEMS = (
             paper("norm", 10.0),
             ours("seeds", [SEEDS[0]]),
             ours("local steps", [STEPS]),
+            *LENET_CUT,
         ),
         produce,
         _draw,
         _claims(),
-        digits_setting(),
+        (*digits_setting(), DIGITS_CUT),
         (reduced("rounds", {"1": 300, "2": 120}, "three tenths of the paper's"),),
         page_figures=page_curves,
         minutes=20,

@@ -10,6 +10,7 @@ from .data import Curves, Data
 from .draw import curves_figure, page_figures
 from .item import Claim, Decision, Item, Work, at_least, ours, paper, reduced
 from .jobs import Job, finish
+from .learning_costs import costs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +26,7 @@ def produce(work: Work) -> Data:
     for number, how in enumerate((IID, BY_WRITER)):
         job = _job(work, how)
         found = finish(job, work.jobs, work.reporter(f"fedavg/fig4: {how}", number * job.rounds, 2 * job.rounds))
-        curves.add(PANEL, how, 100 * found.accuracy, seed=job.seed, round=found.rounds, **found.costs)
+        curves.add(PANEL, how, 100 * found.accuracy, seed=job.seed, round=found.rounds, **costs(found))
         ends.append((how, float(100 * found.last(10).mean()), found.rounds_to(work["target accuracy"]) or -1))
     names = ("partition", "accuracy", "rounds_to")
     table = {name: list(column) for name, column in zip(names, zip(*ends, strict=True), strict=True)}

@@ -11,8 +11,9 @@ import numpy as np
 
 from .data import Curves, Data
 from .item import Work
-from .jobs import BY_SIZE, SIGNED, UNIT, Job, Outcome, finish
-from .ssl_settings import BY_SIZES, DRAWN, FROM_0_TO_1, FROM_MINUS_1, METHODS, PUBLISHED, step_key
+from .jobs import BY_SIZE, MOVED, SIGNED, UNIT, Job, Outcome, finish
+from .learning_costs import costs
+from .ssl_settings import AUGMENTED, BY_SIZES, DRAWN, FROM_0_TO_1, FROM_MINUS_1, METHODS, PUBLISHED, step_key
 
 LAST_ROUNDS = 20
 TARGETS = {1: 0.30, 2: 0.75}  # the accuracies to which the paper counts rounds, by the C of ExDir(C, 10)
@@ -49,6 +50,7 @@ def cell_jobs(values: Mapping[str, Any], cell: Cell) -> Iterator[tuple[str, Job]
         DRAWN: {},
         PUBLISHED: published,
         BY_SIZES: {**published, "weights": BY_SIZE},
+        AUGMENTED: {"images": MOVED},
         FROM_0_TO_1: {"pixels": UNIT},
         FROM_MINUS_1: {"pixels": SIGNED},
     }[cell.variant]
@@ -111,8 +113,8 @@ def table_of(found: Mapping[Cell, Mapping[str, list[Outcome]]]) -> dict[str, lis
     return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
-def curves_of(found: Mapping[Cell, Mapping[str, list[Outcome]]], every: int = 1) -> dict[str, np.ndarray]:
-    """Test accuracy over rounds, one panel for each cell that was drawn from the seed."""
+def curves_of(found: Mapping[Cell, Mapping[str, list[Outcome]]], cut: int, every: int = 1) -> dict[str, np.ndarray]:
+    """Test accuracy over rounds, one panel for each cell that was drawn from the seed; SSL cuts the model there."""
     curves = Curves()
     for cell, methods in found.items():
         if cell.variant != DRAWN:
@@ -121,11 +123,8 @@ def curves_of(found: Mapping[Cell, Mapping[str, list[Outcome]]], every: int = 1)
             for outcome in outcomes:
                 keep = slice(None, None, every)
                 values = 100 * outcome.accuracy[keep]
-                # Not bytes and seconds: those of the uncut model are not those of split learning.
-                spent = outcome.costs["gradients"][keep]
-                curves.add(
-                    cell.panel, method, values, seed=outcome.job.seed, round=outcome.rounds[keep], gradients=spent
-                )
+                spent = {axis: cost[keep] for axis, cost in costs(outcome, cut).items()}
+                curves.add(cell.panel, method, values, seed=outcome.job.seed, round=outcome.rounds[keep], **spent)
     return curves.table()
 
 
@@ -137,7 +136,7 @@ def table_data(work: Work, name: str) -> Data:
 def curve_data(work: Work, name: str) -> Data:
     """A figure of curves, with the cells that its claims are decided on."""
     found = run_cells(work, name)
-    return Data({"curves": curves_of(found), "cells": table_of(found)}, work["seeds"], work.values)
+    return Data({"curves": curves_of(found, work["cut"]), "cells": table_of(found)}, work["seeds"], work.values)
 
 
 def cell_of(data: Data, cell: Cell, method: str) -> dict[str, Any] | None:

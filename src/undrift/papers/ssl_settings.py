@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..resources import Resources
 from .item import Setting, ours, paper, reduced
 from .jobs import STANDARD, UNIT
+from .learning_costs import MODE
 
 SEEDS = (1234, 666, 22)
 PARALLEL, IN_TURN = "FedAvg", "SSL"
@@ -95,10 +97,12 @@ QUICK_STEPS = {step_key("digits", 1, 10): [0.3, 0.1], step_key("digits", 2, 10):
 DRAWN = "drawn from the seed"
 PUBLISHED, BY_SIZES = "published map", "published map, weights by size"
 FROM_0_TO_1, FROM_MINUS_1 = "pixels from 0 to 1", "pixels from -1 to 1"
+AUGMENTED = "images shifted and mirrored"
 VARIANTS: dict[str, dict[str, list[Any]]] = {
-    PUBLISHED: {"local steps": [10]},
+    PUBLISHED: {},
     BY_SIZES: {"data": ["mnist"], "classes per client": [1], "local steps": [10], "methods": [PARALLEL]},
     FROM_0_TO_1: {"data": ["mnist"]},
+    AUGMENTED: {"data": ["fmnist"]},
     FROM_MINUS_1: {"classes per client": [1], "local steps": [10], "methods": [PARALLEL]},
 }
 
@@ -123,6 +127,19 @@ def image_setting(data: tuple[str, ...]) -> tuple[Setting, ...]:
         ours("evaluated every", 4, "the paper evaluates every round; averages are over the evaluated ones of the last 20"),
         ours("SSL is run as", "sequential_fl", "the same numbers on the uncut model: the tests show it at every cut"),
     )  # fmt: skip
+
+
+def split_setting(layers: int, where: str) -> tuple[Setting, ...]:
+    """What the bytes and seconds of SSL's curves depend on; its accuracies do not."""
+    return (
+        paper("cut", layers, f"layers at the client: {where}"),
+        ours("model handed on", MODE, "by the clients themselves; through the server it is sent twice"),
+        ours("seconds", str(Resources.of(1)), "virtual; every client the same, the clients of SSL in turn"),
+    )
+
+
+LENET_CUT = split_setting(5, "to LeNet-5's second pooling, 6 % of the model")
+DIGITS_CUT = reduced("cut", 2, "the first hidden layer")
 
 
 def digits_setting() -> tuple[Setting, ...]:

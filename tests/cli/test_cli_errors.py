@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 import time
@@ -118,3 +119,11 @@ def test_npz_files(cli):
     said = cli(*base, "--problem", "npz:bad.npz", "--out", "d")
     assert said.code == 2
     assert "array `client`" in said.err
+
+
+def test_the_package_runs_as_a_module(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["undrift", "list"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("undrift", run_name="__main__")
+    assert ended.value.code == 0
+    assert "fedlin" in capsys.readouterr().out

@@ -84,7 +84,7 @@ def _page(data: Data) -> list[dict[str, Any]]:
 ITEMS = (
     Item(
         "fedavg/fig4",
-        "FedAvg study, figure 4: images by writer against the same images iid",
+        "FedAvg paper, figure 4: images by writer against the same images iid",
         (
             ours("data", "mnist-writers", "where FEMNIST is not at hand: MNIST's digits with their true writers"),
             paper("model", "femnist_cnn"),

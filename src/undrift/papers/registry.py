@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Sequence
 
 from ..errors import InputError, unknown
@@ -17,7 +16,9 @@ MODULES = (
     "learning_grid",
     "learning_clipping",
     "learning_cifar",
-    "fedavg_study",
+    "fedavg_local_steps",
+    "fedavg_prox",
+    "fedavg_bound",
     "learning_fedavg",
     "fedtrack",
 )
@@ -27,8 +28,6 @@ def all_items() -> dict[str, Item]:
     """name -> item, paper by paper, figures before tables before theorems."""
     items: dict[str, Item] = {}
     for name in MODULES:
-        if importlib.util.find_spec(f"{__package__}.{name}") is None:
-            continue
         for item in importlib.import_module(f"{__package__}.{name}").ITEMS:
             items[item.name] = item
     return {name: items[name] for name in sorted(items, key=lambda name: _order(name, list(items)))}

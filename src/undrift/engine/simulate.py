@@ -38,6 +38,7 @@ from .setup import Setup, prepare
 
 CAPACITY = 256  # most rounds in one chunk
 PLAN_ENTRIES = 4_000_000  # most (round, member) pairs in one chunk
+FIRST_CHUNK = 2  # nobody knows yet how long a round takes
 CHUNK_SECONDS = 0.5  # how long a chunk should take, so that progress is seen and Ctrl-C is heard
 
 compilations: Counter[str] = Counter()  # how often `advance` was traced, by method
@@ -270,7 +271,7 @@ def _run(
     problem = replicated(setup.problem) if kind.spread else setup.problem
     numbers = {name: np.asarray(value, setup.problem.dtype) for name, value in setup.method.numbers.items()}
     key, total = jax.random.key(setup.seed), setup.rounds + 1
-    size = min(32, kind.capacity)
+    size = min(FIRST_CHUNK, kind.capacity)
     try:
         with Deferred() as interrupt:
             while done < total and not (recorder.diverged and setup.on_divergence == "stop"):

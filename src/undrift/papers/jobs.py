@@ -28,14 +28,15 @@ WEIGHT_DECAY = 1e-4
 BATCH = 20
 UNIT, SIGNED, STANDARD = "0 to 1", "-1 to 1", "mean 0, variance 1"  # what is fed to the network
 EQUAL, BY_SIZE = "equal", "by size"  # the weights of the clients
-AS_THEY_ARE, MOVED = "as they are", "shifted by up to 4 pixels and mirrored at random"  # images of mini-batches
+# The images of mini-batches:
+AS_THEY_ARE, MIRRORED, MOVED = "as they are", "mirrored at random", "shifted by up to 4 pixels and mirrored at random"
 # Fields that came later: with these values, jobs keep the names they had.
 SINCE = {
     "pixels": UNIT,
     "weights": EQUAL,
     "images": AS_THEY_ARE,
 }
-WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size", MOVED: "-moved"}
+WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size", MIRRORED: "-mirrored", MOVED: "-moved"}
 TRAIN_SAMPLE = 500
 STALE_SECONDS = 120.0  # a lock whose owner has not touched it for so long belongs to nobody
 
@@ -60,7 +61,7 @@ class Job:
     weight_decay: float = WEIGHT_DECAY
     pixels: str = UNIT  # or SIGNED, STANDARD
     weights: str = EQUAL  # or BY_SIZE
-    images: str = AS_THEY_ARE  # or MOVED
+    images: str = AS_THEY_ARE  # or MIRRORED, MOVED
 
     @property
     def key(self) -> str:
@@ -180,7 +181,6 @@ def _claim(place: Path) -> Iterator[bool]:
 def build_problem(job: Job) -> Any:
     """The federated problem of a job."""
     from ..data import load
-    from ..problems.augment import Augment
     from ..problems.network import network
     from ..studies.networks import model_builder
     from ..studies.partition import draw_parts
@@ -203,9 +203,15 @@ def build_problem(job: Job) -> Any:
         test=test,
         batch=job.batch,
         weights=[len(part) for part in parts] if job.weights == BY_SIZE else None,
-        augment=Augment(shift=4, mirror=True, fill=black) if job.images == MOVED else None,
+        augment=_augmentation(job.images, black),
         train_sample=TRAIN_SAMPLE,
     )
+
+
+def _augmentation(images: str, black: tuple[float, ...]) -> Any:
+    from ..problems.augment import Augment
+
+    return {AS_THEY_ARE: None, MIRRORED: Augment(0, True), MOVED: Augment(4, True, black)}[images]
 
 
 def _scale(x: np.ndarray, pixels: str) -> tuple[np.ndarray, np.ndarray]:
@@ -229,6 +235,25 @@ def _published_map(name: str, samples: int) -> Any:
     return from_map(path, samples=samples)
 
 
+class _Pace:
+    """Listens to the progress of a run, and knows how long a round takes once everything is compiled."""
+
+    def __init__(self, progress: Callable[[int, int], None] | None) -> None:
+        self.progress = progress
+        self.marks: list[tuple[int, float]] = []  # (round, time) after every chunk
+
+    def __call__(self, done: int, rounds: int) -> None:
+        self.marks.append((done, time.perf_counter()))
+        if self.progress is not None:
+            self.progress(done, rounds)
+
+    @property
+    def seconds_per_round(self) -> float | None:
+        """Evaluations included; nothing where the run was over too soon to tell."""
+        (first, began), (last, ended) = self.marks[0], self.marks[-1]
+        return round((ended - began) / (last - first), 4) if last > first else None
+
+
 def _run(job: Job, place: Path, progress: Callable[[int, int], None] | None) -> None:
     from .. import plan
     from ..algorithms import METHODS
@@ -237,6 +262,7 @@ def _run(job: Job, place: Path, progress: Callable[[int, int], None] | None) -> 
     from ..studies.solver import solver_from
 
     place.mkdir(parents=True, exist_ok=True)
+    pace = _Pace(progress)
     method = METHODS[job.method](eta=job.eta, solver=solver_from(job.weight_decay, job.clip))
     everyone = job.cohort >= job.clients
     cohort = plan.permuted(job.cohort) if job.method == "sequential_fl" else plan.uniform(job.cohort)
@@ -249,7 +275,7 @@ def _run(job: Job, place: Path, progress: Callable[[int, int], None] | None) -> 
         seed=job.seed,
         record_every=job.record_every,
         on_divergence="continue",
-        progress=progress,
+        progress=pace,
         checkpoint=place / "checkpoint",
         checkpoint_seconds=30.0,
         resume=True,
@@ -265,6 +291,7 @@ def _run(job: Job, place: Path, progress: Callable[[int, int], None] | None) -> 
         "setting": result.setting,
         "final": result.summary()["final"],
         "seconds": round(result.seconds, 1),
+        "seconds_per_round": pace.seconds_per_round,
         "diverged": None if result.diverged is None else result.diverged[0],
         "versions": versions(),
     }

@@ -22,6 +22,7 @@ from .ssl_settings import (
     IN_TURN,
     METHODS,
     PARALLEL,
+    SAME_NUMBERS,
     SEEDS,
     TABLE_3,
     TABLE_7,
@@ -58,7 +59,7 @@ def _setting(silo: bool) -> tuple[Setting, ...]:
         paper("weight decay", 1e-4),
         paper("evaluated every", 5, "as the paper's figures"),
         ours("pixels", STANDARD, "the paper does not say"),
-        ours("SSL is run as", "sequential_fl", "the same numbers on the uncut model: the tests show it at every cut"),
+        ours("SSL is run as", "sequential_fl", SAME_NUMBERS),
         *split_setting(8, "to VGG-11's third pooling, 10 % of the model"),
     )
 
@@ -93,7 +94,7 @@ def produce(work: Work, name: str) -> Data:
     """Curves, cells, and how long a round takes."""
     found = run_cells(work, name)
     rows = [
-        (cell.panel, method, outcome.job.rounds, outcome.summary["seconds"] / outcome.job.rounds)
+        (cell.panel, method, outcome.job.rounds, outcome.summary["seconds_per_round"])
         for cell, methods in found.items()
         for method, outcomes in methods.items()
         for outcome in outcomes

@@ -28,15 +28,14 @@ WEIGHT_DECAY = 1e-4
 BATCH = 20
 UNIT, SIGNED, STANDARD = "0 to 1", "-1 to 1", "mean 0, variance 1"  # what is fed to the network
 EQUAL, BY_SIZE = "equal", "by size"  # the weights of the clients
-# The images of mini-batches:
-AS_THEY_ARE, MIRRORED, MOVED = "as they are", "mirrored at random", "shifted by up to 4 pixels and mirrored at random"
+AS_THEY_ARE, MOVED = "as they are", "shifted by up to 4 pixels and mirrored at random"  # images of mini-batches
 # Fields that came later: with these values, jobs keep the names they had.
 SINCE = {
     "pixels": UNIT,
     "weights": EQUAL,
     "images": AS_THEY_ARE,
 }
-WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size", MIRRORED: "-mirrored", MOVED: "-moved"}
+WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size", MOVED: "-moved"}
 TRAIN_SAMPLE = 500
 STALE_SECONDS = 120.0  # a lock whose owner has not touched it for so long belongs to nobody
 
@@ -61,7 +60,7 @@ class Job:
     weight_decay: float = WEIGHT_DECAY
     pixels: str = UNIT  # or SIGNED, STANDARD
     weights: str = EQUAL  # or BY_SIZE
-    images: str = AS_THEY_ARE  # or MIRRORED, MOVED
+    images: str = AS_THEY_ARE  # or MOVED
 
     @property
     def key(self) -> str:
@@ -181,6 +180,7 @@ def _claim(place: Path) -> Iterator[bool]:
 def build_problem(job: Job) -> Any:
     """The federated problem of a job."""
     from ..data import load
+    from ..problems.augment import Augment
     from ..problems.network import network
     from ..studies.networks import model_builder
     from ..studies.partition import draw_parts
@@ -203,15 +203,9 @@ def build_problem(job: Job) -> Any:
         test=test,
         batch=job.batch,
         weights=[len(part) for part in parts] if job.weights == BY_SIZE else None,
-        augment=_augmentation(job.images, black),
+        augment=Augment(shift=4, mirror=True, fill=black) if job.images == MOVED else None,
         train_sample=TRAIN_SAMPLE,
     )
-
-
-def _augmentation(images: str, black: tuple[float, ...]) -> Any:
-    from ..problems.augment import Augment
-
-    return {AS_THEY_ARE: None, MIRRORED: Augment(0, True), MOVED: Augment(4, True, black)}[images]
 
 
 def _scale(x: np.ndarray, pixels: str) -> tuple[np.ndarray, np.ndarray]:

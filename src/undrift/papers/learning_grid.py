@@ -68,6 +68,7 @@ def _job(work: Work, data: str, classes: int, method: str, eta: float) -> Job:
         clip=work["clipping norm"].get(str(classes)),
         record_every=work["evaluated every"],
         pixels=work["pixels"],
+        images=work["images"],
     )
 
 

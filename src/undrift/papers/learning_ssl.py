@@ -13,7 +13,6 @@ from .draw import curves_figure, page_figures, panels
 from .item import Claim, Decision, Item, Scale, at_least, at_most, ours, reduced
 from .learning_table import Cell, cell_of, curve_data, table_data
 from .ssl_settings import (
-    AUGMENTED,
     COLOURS,
     DIGITS_CUT,
     DRAWN,
@@ -143,16 +142,6 @@ def _table_claims(data: tuple[str, ...]) -> tuple[Claim, ...]:
                     full,
                 )
             )
-            if cell.data in VARIANTS[AUGMENTED]["data"]:
-                varied = dataclasses.replace(cell, variant=AUGMENTED)
-                claims.append(
-                    Claim(
-                        f"{cell.panel}: with {AUGMENTED} the accuracy of {method} is within the paper's own spread",
-                        functools.partial(_within_spread, varied, method),
-                        f"{mean} ± {spread} %",
-                        ("paper",),
-                    )
-                )
         if cell.classes == 1 and cell.steps == 10:
             sentence = f"{cell.panel}: with pixels from -1 to 1 the accuracy of FedAvg is within the paper's own spread"
             decide = functools.partial(_within_spread, dataclasses.replace(cell, variant=FROM_MINUS_1), PARALLEL)

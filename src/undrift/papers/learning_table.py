@@ -75,6 +75,7 @@ def cell_jobs(values: Mapping[str, Any], cell: Cell) -> Iterator[tuple[str, Job]
                 batch=values["batch"],
                 weight_decay=values["weight decay"],
                 pixels=values["pixels"],
+                images=values["images"],
             )
             yield method, dataclasses.replace(job, **differs)
 

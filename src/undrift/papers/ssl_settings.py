@@ -6,7 +6,7 @@ from typing import Any
 
 from ..resources import Resources
 from .item import Setting, ours, paper, reduced
-from .jobs import STANDARD, UNIT
+from .jobs import AS_THEY_ARE, STANDARD, UNIT
 from .learning_costs import MODE
 
 SEEDS = (1234, 666, 22)
@@ -102,7 +102,7 @@ VARIANTS: dict[str, dict[str, list[Any]]] = {
     PUBLISHED: {},
     BY_SIZES: {"data": ["mnist"], "classes per client": [1], "local steps": [10], "methods": [PARALLEL]},
     FROM_0_TO_1: {"data": ["mnist"]},
-    AUGMENTED: {"data": ["fmnist"]},
+    AUGMENTED: {"data": ["fmnist"], "local steps": [10]},
     FROM_MINUS_1: {"classes per client": [1], "local steps": [10], "methods": [PARALLEL]},
 }
 
@@ -130,6 +130,7 @@ def image_setting(data: tuple[str, ...]) -> tuple[Setting, ...]:
         paper("batch", 20),
         paper("weight decay", 1e-4),
         ours("pixels", STANDARD, "the paper does not say; its authors' public code (liyipeng00/convergence) does so"),
+        ours("images", AS_THEY_ARE, "the paper does not say; the same code augments CIFAR only"),
         ours("evaluated every", 4, "the paper evaluates every round; averages are over the evaluated ones of the last 20"),
         ours("SSL is run as", "sequential_fl", SAME_NUMBERS),
     )  # fmt: skip
@@ -160,6 +161,7 @@ def digits_setting() -> tuple[Setting, ...]:
         reduced("seeds", [SEEDS[0]]),
         reduced("step sizes", QUICK_STEPS, "FedAvg, SSL: ssl/table7 at quick scale"),
         reduced("pixels", UNIT),
+        reduced("images", AS_THEY_ARE),
     )
 
 

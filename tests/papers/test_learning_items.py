@@ -52,7 +52,7 @@ def test_a_job_that_was_evaluated_more_often_serves(tmp_path: Path, monkeypatch:
 def test_every_part_of_a_setting_makes_another_job() -> None:
     changes = {"data": "mnist", "eta": 0.1, "steps": 6, "rounds": 13, "seed": 4, "clip": 10.0, "method": "sequential_fl",
                "partition": "iid", "batch": 10, "weight_decay": 0.0, "cohort": 4, "record_every": 2,
-               "pixels": "-1 to 1", "weights": "by size", "images": jobs.MOVED}  # fmt: skip
+               "pixels": "-1 to 1", "weights": "by size", "images": jobs.MOVED, "turns": jobs.ANEW}  # fmt: skip
     names = {SMALL.name, *(dataclasses.replace(SMALL, **{key: value}).name for key, value in changes.items())}
     assert len(names) == len(changes) + 1
 
@@ -100,9 +100,9 @@ def test_a_table_averages_the_last_twenty_rounds_and_counts_rounds_on_the_mean_c
 def test_the_paper_scale_of_table_3_is_what_the_paper_ran() -> None:
     values = {setting.key: setting.value for setting in all_items()["ssl/table3"].settings("paper")}
     wanted = [job for cell in cells(values) for _, job in cell_jobs(values, cell)]
-    assert (
-        len(wanted) == 8 * 2 * 3 + 8 * 2 + 1 + 4 * 2 + 2 * 2 + 2
-    )  # cells × methods × seeds; the variants with one seed
+    cells_and_methods, augmented, drawn_anew, signed, by_sizes = 8 * 2, 2 * 2, 2, 2, 1
+    # Three seeds, then one seed with the published maps and one with pixels from 0 to 1; and the smaller variants.
+    assert len(wanted) == (3 + 1 + 1) * cells_and_methods + augmented + drawn_anew + signed + by_sizes
     assert {job.data for job in wanted if job.images == jobs.MOVED} == {"fmnist"}
     assert len({job.name for job in wanted}) == len(wanted)
     by_size = [job for job in wanted if job.weights == "by size"]
@@ -121,10 +121,15 @@ def fabricated(winner: str) -> Data:
             continue
         pair = (fedavg, ssl) if winner == "as printed" else (ssl, fedavg)
         for method, (mean, spread, rounds) in zip(("FedAvg", "SSL"), pair, strict=True):
+            assert rounds is not None
             target = 0.3 if classes == 1 else 0.75
             rows.append((data, "drawn from the seed", classes, steps, method, 3, 400, mean, spread, target, rounds))
-            rows.append((data, "pixels from 0 to 1", classes, steps, method, 1, 400, 50.0, spread, target, 400))
-            rows.append((data, "pixels from -1 to 1", classes, steps, method, 1, 400, mean, spread, target, 400))
+            rows.append(
+                (data, "pixels from 0 to 1", classes, steps, method, 1, 400, 50.0, spread, target, rounds + 200)
+            )
+            rows.append(
+                (data, "pixels from -1 to 1", classes, steps, method, 1, 400, mean, spread, target, rounds + 100)
+            )
     names = (
         "data", "variant", "classes", "K", "method", "seeds", "rounds", "accuracy", "deviation", "target", "rounds_to",
     )  # fmt: skip
@@ -134,7 +139,8 @@ def fabricated(winner: str) -> Data:
 def test_the_claims_of_table_3_hold_for_the_printed_figures_and_fail_for_the_opposite() -> None:
     claims = [claim for claim in all_items()["ssl/table3"].claims if "paper" in claim.scales]
     assert all(claim.verdict(fabricated("as printed"))["holds"] for claim in claims)
-    assert len(claims) == 8 * 3 + 1 + 1 + 2  # cells × (order, two methods); pixels: nearer, pace, spread on both sets
+    # cells × (order, two methods); pixels: nearer; span where C = 1; pace and spread where K = 10 too
+    assert len(claims) == 8 * 3 + 1 + 4 + 2 + 2
     opposite = [claim.verdict(fabricated("exchanged")) for claim in claims]
     orders = [verdict for verdict in opposite if "ends higher" in verdict["sentence"]]
     assert len(orders) == 8

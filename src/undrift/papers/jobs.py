@@ -29,13 +29,15 @@ BATCH = 20
 UNIT, SIGNED, STANDARD = "0 to 1", "-1 to 1", "mean 0, variance 1"  # what is fed to the network
 EQUAL, BY_SIZE = "equal", "by size"  # the weights of the clients
 AS_THEY_ARE, MOVED = "as they are", "shifted by up to 4 pixels and mirrored at random"  # images of mini-batches
+ONCE_EACH, ANEW = "all clients once before any twice", "drawn anew every round"  # whose turn it is in sequential FL
 # Fields that came later: with these values, jobs keep the names they had.
 SINCE = {
     "pixels": UNIT,
     "weights": EQUAL,
     "images": AS_THEY_ARE,
+    "turns": ONCE_EACH,
 }
-WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size", MOVED: "-moved"}
+WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size", MOVED: "-moved", ANEW: "-anew"}
 TRAIN_SAMPLE = 500
 STALE_SECONDS = 120.0  # a lock whose owner has not touched it for so long belongs to nobody
 
@@ -61,6 +63,7 @@ class Job:
     pixels: str = UNIT  # or SIGNED, STANDARD
     weights: str = EQUAL  # or BY_SIZE
     images: str = AS_THEY_ARE  # or MOVED
+    turns: str = ONCE_EACH  # or ANEW; FedAvg draws anew in any case
 
     @property
     def key(self) -> str:
@@ -75,7 +78,7 @@ class Job:
         """For people first, with the hash behind."""
         shared = self.partition.split("/")[-1].removesuffix(".json").replace(":", "").replace(",", "-")
         clip = "" if self.clip is None else "-clip"
-        clip += "".join(WORDS.get(word, "") for word in (self.pixels, self.weights, self.images))
+        clip += "".join(WORDS.get(word, "") for word in (self.pixels, self.weights, self.images, self.turns))
         return (
             f"{self.data}-{self.model}-m{self.clients}-{shared}-{self.method}-K{self.steps}-eta{self.eta:g}{clip}"
             f"-T{self.rounds}-seed{self.seed}-{self.key}"
@@ -259,7 +262,8 @@ def _run(job: Job, place: Path, progress: Callable[[int, int], None] | None) -> 
     pace = _Pace(progress)
     method = METHODS[job.method](eta=job.eta, solver=solver_from(job.weight_decay, job.clip))
     everyone = job.cohort >= job.clients
-    cohort = plan.permuted(job.cohort) if job.method == "sequential_fl" else plan.uniform(job.cohort)
+    permuted = job.method == "sequential_fl" and job.turns == ONCE_EACH
+    cohort = plan.permuted(job.cohort) if permuted else plan.uniform(job.cohort)
     result = run(
         method,
         build_problem(job),

@@ -37,7 +37,7 @@ from .ssl_settings import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ROUNDS, SHORT_ROUNDS = 4000, 20
+ROUNDS, SHORT_ROUNDS = 4000, 10
 LOCAL_STEPS = (5, 10, 20, 30)
 QUICK_STEPS_SILO = {step_key("digits", c, k): [0.1, 0.1 if c == 2 else 0.03] for c in (1, 2) for k in (5, 20)}
 

@@ -11,9 +11,19 @@ import numpy as np
 
 from .data import Curves, Data
 from .item import Work
-from .jobs import BY_SIZE, MOVED, SIGNED, UNIT, Job, Outcome, finish
+from .jobs import ANEW, BY_SIZE, MOVED, SIGNED, UNIT, Job, Outcome, finish
 from .learning_costs import costs
-from .ssl_settings import AUGMENTED, BY_SIZES, DRAWN, FROM_0_TO_1, FROM_MINUS_1, METHODS, PUBLISHED, step_key
+from .ssl_settings import (
+    AUGMENTED,
+    BY_SIZES,
+    DRAWN,
+    DRAWN_ANEW,
+    FROM_0_TO_1,
+    FROM_MINUS_1,
+    METHODS,
+    PUBLISHED,
+    step_key,
+)
 
 LAST_ROUNDS = 20
 TARGETS = {1: 0.30, 2: 0.75}  # the accuracies to which the paper counts rounds, by the C of ExDir(C, 10)
@@ -51,6 +61,7 @@ def cell_jobs(values: Mapping[str, Any], cell: Cell) -> Iterator[tuple[str, Job]
         PUBLISHED: published,
         BY_SIZES: {**published, "weights": BY_SIZE},
         AUGMENTED: {"images": MOVED},
+        DRAWN_ANEW: {"turns": ANEW},
         FROM_0_TO_1: {"pixels": UNIT},
         FROM_MINUS_1: {"pixels": SIGNED},
     }[cell.variant]

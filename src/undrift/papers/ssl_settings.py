@@ -98,11 +98,13 @@ DRAWN = "drawn from the seed"
 PUBLISHED, BY_SIZES = "published map", "published map, weights by size"
 FROM_0_TO_1, FROM_MINUS_1 = "pixels from 0 to 1", "pixels from -1 to 1"
 AUGMENTED = "images shifted and mirrored"
+DRAWN_ANEW = "clients drawn anew every round"
 VARIANTS: dict[str, dict[str, list[Any]]] = {
     PUBLISHED: {},
     BY_SIZES: {"data": ["mnist"], "classes per client": [1], "local steps": [10], "methods": [PARALLEL]},
-    FROM_0_TO_1: {"data": ["mnist"]},
+    FROM_0_TO_1: {},
     AUGMENTED: {"data": ["fmnist"], "local steps": [10]},
+    DRAWN_ANEW: {"data": ["fmnist"], "local steps": [10], "methods": [IN_TURN]},
     FROM_MINUS_1: {"classes per client": [1], "local steps": [10], "methods": [PARALLEL]},
 }
 

@@ -19,6 +19,7 @@ from .ssl_settings import (
     DRAWN,
     DRAWN_ANEW,
     FROM_0_TO_1,
+    FROM_0_TO_1_ALL_SEEDS,
     FROM_MINUS_1,
     METHODS,
     PUBLISHED,
@@ -53,7 +54,7 @@ def cells(values: Mapping[str, Any]) -> Iterator[Cell]:
 
 
 def cell_jobs(values: Mapping[str, Any], cell: Cell) -> Iterator[tuple[str, Job]]:
-    """(method, job) for every method and seed of a cell; variants are run with the first seed only."""
+    """(method, job) for every method and seed of a cell; variants are run with the first seed where they do not say."""
     steps = values["step sizes"][step_key(cell.data, cell.classes, cell.steps)]
     published = {"partition": f"map:exdir/{cell.data}-m{values['clients']}-c{cell.classes}-a10.json"}
     differs: dict[str, Any] = {
@@ -63,13 +64,14 @@ def cell_jobs(values: Mapping[str, Any], cell: Cell) -> Iterator[tuple[str, Job]
         AUGMENTED: {"images": MOVED},
         DRAWN_ANEW: {"turns": ANEW},
         FROM_0_TO_1: {"pixels": UNIT},
+        FROM_0_TO_1_ALL_SEEDS: {"pixels": UNIT},
         FROM_MINUS_1: {"pixels": SIGNED},
     }[cell.variant]
-    methods = values.get("variants", {}).get(cell.variant, {}).get("methods", list(METHODS))
+    only = {"seeds": values["seeds"][:1], **values["variants"][cell.variant]} if cell.variant != DRAWN else {}
     for method, eta in zip(METHODS, steps, strict=True):
-        if method not in methods:
+        if method not in only.get("methods", METHODS):
             continue
-        for seed in values["seeds"] if cell.variant == DRAWN else values["seeds"][:1]:
+        for seed in only.get("seeds", values["seeds"]):
             job = Job(
                 data=cell.data,
                 model=values["model"],

@@ -93,16 +93,23 @@ def step_key(data: str, classes: int, steps: int) -> str:
 QUICK_STEPS = {step_key("digits", 1, 10): [0.3, 0.1], step_key("digits", 2, 10): [0.3, 0.3]}
 
 
-# Runs with the first seed that differ in one thing: what they differ in, and the cells and methods that are run so.
+# Runs (with the first seed, if nothing is said) that differ in one thing: the cells and methods that are run so.
 DRAWN = "drawn from the seed"
 PUBLISHED, BY_SIZES = "published map", "published map, weights by size"
 FROM_0_TO_1, FROM_MINUS_1 = "pixels from 0 to 1", "pixels from -1 to 1"
+FROM_0_TO_1_ALL_SEEDS = "pixels from 0 to 1, all seeds"
 AUGMENTED = "images shifted and mirrored"
 DRAWN_ANEW = "clients drawn anew every round"
 VARIANTS: dict[str, dict[str, list[Any]]] = {
     PUBLISHED: {},
     BY_SIZES: {"data": ["mnist"], "classes per client": [1], "local steps": [10], "methods": [PARALLEL]},
     FROM_0_TO_1: {},
+    FROM_0_TO_1_ALL_SEEDS: {
+        "data": ["fmnist"],
+        "classes per client": [1],
+        "methods": [PARALLEL],
+        "seeds": list(SEEDS),
+    },
     AUGMENTED: {"data": ["fmnist"], "local steps": [10]},
     DRAWN_ANEW: {"data": ["fmnist"], "local steps": [10], "methods": [IN_TURN]},
     FROM_MINUS_1: {"classes per client": [1], "local steps": [10], "methods": [PARALLEL]},

@@ -102,6 +102,12 @@ class Outcome:
         """Accuracies of the last so many rounds (those of them that were evaluated)."""
         return self.accuracy[self.rounds > self.rounds[-1] - rounds]
 
+    @property
+    def seconds_per_round(self) -> float:
+        """Once everything is compiled, where the run was long enough to tell."""
+        whole: float = self.summary["seconds"] / self.job.rounds
+        return self.summary.get("seconds_per_round") or whole
+
     def rounds_to(self, accuracy: float) -> int | None:
         """The first evaluated round with at least this accuracy."""
         reached = np.flatnonzero(self.accuracy >= accuracy)
@@ -247,8 +253,10 @@ class _Pace:
     @property
     def seconds_per_round(self) -> float | None:
         """Evaluations included; nothing where the run was over too soon to tell."""
+        if len(self.marks) < 2:
+            return None
         (first, began), (last, ended) = self.marks[0], self.marks[-1]
-        return round((ended - began) / (last - first), 4) if last > first else None
+        return round((ended - began) / (last - first), 4)
 
 
 def _run(job: Job, place: Path, progress: Callable[[int, int], None] | None) -> None:

@@ -96,7 +96,7 @@ def produce(work: Work, name: str) -> Data:
     """Curves, cells, and how long a round takes."""
     found = run_cells(work, name)
     rows = [
-        (cell.panel, method, outcome.job.rounds, outcome.summary["seconds_per_round"])
+        (cell.panel, method, outcome.job.rounds, outcome.seconds_per_round)
         for cell, methods in found.items()
         for method, outcomes in methods.items()
         for outcome in outcomes

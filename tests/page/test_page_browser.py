@@ -77,7 +77,7 @@ def test_scales_and_axes_can_be_switched(show, full_page):
         assert tab.js(PRESSED.format(f"{FIRST} [data-axis='{axis}']")) == "true"
         assert tab.js(f"document.querySelectorAll(`{FIRST} [data-axis][aria-pressed='true']`).length") == 1
         seen[axis] = (axis_label(tab), drawn(tab), tab.js(PRESSED.format(f"{FIRST} [data-act='log-x']")))
-    assert seen["bytes"] == ("bytes sent, up and down", [0, 1, 2], "false")  # neither the bound nor gd has bytes
+    assert seen["bytes"] == ("bytes sent, on all links", [0, 1, 2], "false")  # neither the bound nor gd has bytes
     assert seen["gradients"] == ("gradient evaluations", [0, 1, 2, 4], "true")  # 50 times fewer: log by itself
     assert seen["seconds"] == ("seconds", [0, 1, 2], "false")
     assert seen["round"] == ("communication rounds", [0, 1, 2, 3, 4], "false")

@@ -37,7 +37,7 @@ class Axis(NamedTuple):
 
 AXES = (
     Axis("rounds", "communication rounds", "per-round"),
-    Axis("bytes", "megabytes sent, up and down", "per-byte"),
+    Axis("bytes", "megabytes sent, on all links", "per-byte"),
     Axis("gradients", "gradient evaluations", "per-gradient"),
 )
 

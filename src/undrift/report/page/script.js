@@ -5,7 +5,7 @@
 const SVG = "http:" + "//www.w3.org/2000/svg";  // a name, not an address; in two parts so that the page contains none
 const AXES = {
   round: {button: "per round", label: "communication rounds", where: (v) => `round ${whole(v)}`, write: whole},
-  bytes: {button: "per byte", label: "bytes sent, up and down", where: (v) => `${si(v, "B")} sent`, write: (v) => si(v, "B")},
+  bytes: {button: "per byte", label: "bytes sent, on all links", where: (v) => `${si(v, "B")} sent`, write: (v) => si(v, "B")},
   gradients: {button: "per gradient", label: "gradient evaluations", where: (v) => `${whole(v)} gradients`, write: (v) => si(v, "")},
   seconds: {button: "per second", label: "seconds", where: (v) => `after ${short(v)} s`, write: (v) => short(v) + " s"},
 };

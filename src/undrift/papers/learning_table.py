@@ -19,7 +19,6 @@ from .ssl_settings import (
     DRAWN,
     DRAWN_ANEW,
     FROM_0_TO_1,
-    FROM_0_TO_1_ALL_SEEDS,
     FROM_MINUS_1,
     METHODS,
     PUBLISHED,
@@ -64,14 +63,14 @@ def cell_jobs(values: Mapping[str, Any], cell: Cell) -> Iterator[tuple[str, Job]
         AUGMENTED: {"images": MOVED},
         DRAWN_ANEW: {"turns": ANEW},
         FROM_0_TO_1: {"pixels": UNIT},
-        FROM_0_TO_1_ALL_SEEDS: {"pixels": UNIT},
         FROM_MINUS_1: {"pixels": SIGNED},
     }[cell.variant]
-    only = {"seeds": values["seeds"][:1], **values["variants"][cell.variant]} if cell.variant != DRAWN else {}
+    only = values["variants"][cell.variant] if cell.variant != DRAWN else {}
+    seeds = values["seeds"] if cell.variant == DRAWN else only.get("seeds", {}).get(cell.data, values["seeds"][:1])
     for method, eta in zip(METHODS, steps, strict=True):
         if method not in only.get("methods", METHODS):
             continue
-        for seed in only.get("seeds", values["seeds"]):
+        for seed in seeds:
             job = Job(
                 data=cell.data,
                 model=values["model"],

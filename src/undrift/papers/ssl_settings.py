@@ -97,19 +97,12 @@ QUICK_STEPS = {step_key("digits", 1, 10): [0.3, 0.1], step_key("digits", 2, 10):
 DRAWN = "drawn from the seed"
 PUBLISHED, BY_SIZES = "published map", "published map, weights by size"
 FROM_0_TO_1, FROM_MINUS_1 = "pixels from 0 to 1", "pixels from -1 to 1"
-FROM_0_TO_1_ALL_SEEDS = "pixels from 0 to 1, all seeds"
 AUGMENTED = "images shifted and mirrored"
 DRAWN_ANEW = "clients drawn anew every round"
-VARIANTS: dict[str, dict[str, list[Any]]] = {
+VARIANTS: dict[str, dict[str, Any]] = {
     PUBLISHED: {},
     BY_SIZES: {"data": ["mnist"], "classes per client": [1], "local steps": [10], "methods": [PARALLEL]},
-    FROM_0_TO_1: {},
-    FROM_0_TO_1_ALL_SEEDS: {
-        "data": ["fmnist"],
-        "classes per client": [1],
-        "methods": [PARALLEL],
-        "seeds": list(SEEDS),
-    },
+    FROM_0_TO_1: {"seeds": {"fmnist": list(SEEDS)}},
     AUGMENTED: {"data": ["fmnist"], "local steps": [10]},
     DRAWN_ANEW: {"data": ["fmnist"], "local steps": [10], "methods": [IN_TURN]},
     FROM_MINUS_1: {"classes per client": [1], "local steps": [10], "methods": [PARALLEL]},

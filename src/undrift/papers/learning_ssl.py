@@ -104,12 +104,14 @@ def _pixels_set_the_pace(cell: Cell, data: Data) -> Decision:
 
 def _pixels_span_the_paper(cell: Cell, data: Data) -> Decision:
     """The paper's accuracy lies in the range of those that differ in the pixels' scale alone."""
-    printed = TABLE_3[cell.data, cell.classes, cell.steps][0][0]
+    printed, spread, _ = TABLE_3[cell.data, cell.classes, cell.steps][0]
     ends = [(row["accuracy"], row["variant"]) for row in _by_pixels(cell, data)]
     (low, lowest), (high, highest) = min(ends), max(ends)
     names = {DRAWN: "standardised"}
     said = f"{low:.2f} % ({names.get(lowest, lowest)}) to {high:.2f} % ({names.get(highest, highest)})"
-    return at_least(min(printed / low, high / printed), 1.0, said)
+    outside = max(low - printed, printed - high)
+    why = f"the paper's figure is {outside:.2f} points outside, {outside / spread:.1f} of its own spread"
+    return at_least(min(printed / low, high / printed), 1.0, said, why)
 
 
 def _paper_says(cell: tuple[str, int, int]) -> str:

@@ -243,7 +243,7 @@ def draw_table(data: Data) -> Figure:
                 mean, y, xerr=spread, fmt="D", color="black", markersize=3.5, elinewidth=0.8, label="the paper"
             )
     axis.set_yticks(range(len(labels)), labels)
-    axis.invert_yaxis()
+    axis.set_ylim(len(labels) - 0.5, -0.5)
     axis.set_xlim(0, 102)
     axis.set_xlabel("test accuracy over the last 20 rounds and all seeds, %")
     axis.grid(visible=True, axis="x")

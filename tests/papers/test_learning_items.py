@@ -210,3 +210,12 @@ def test_items_cut_the_models_where_the_paper_does() -> None:
     for name, model in (("ssl/fig8", ud.models.lenet5()), ("ssl/fig10", ud.models.vgg11())):
         (cut,) = (setting.value for setting in all_items()[name].settings("paper") if setting.key == "cut")
         assert cut == model.paper_cut
+
+
+def test_table_8_is_drawn_beside_its_own_figures() -> None:
+    names = ("data", "variant", "classes", "K", "method", "accuracy", "deviation")
+    rows = [("cifar10", "drawn from the seed", 1, 5, method, 10.0, 1.0) for method in ("FedAvg", "SSL")]
+    data = Data({"cells": dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))})
+    axis = all_items()["ssl/table8"].draw(data).axes[0]
+    marks = sorted(float(line.get_xdata()[0]) for line in axis.lines if line.get_marker() == "D")
+    assert marks == [69.28, 84.79]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from .ssl_settings import (
     PARALLEL,
     TABLE_3,
     VARIANTS,
+    Entry,
     digits_setting,
     image_setting,
 )
@@ -225,7 +227,7 @@ def draw_curves(data: Data) -> Figure:
     )
 
 
-def draw_table(data: Data) -> Figure:
+def draw_table(data: Data, printed: Mapping[tuple[str, int, int], tuple[Entry, Entry]] = TABLE_3) -> Figure:
     """Bars with their spread, ours beside the paper's."""
     rows = data["cells"]
     labels = list(dict.fromkeys(_row_label(rows, i) for i in range(len(rows["K"]))))
@@ -236,9 +238,9 @@ def draw_table(data: Data) -> Figure:
         y = labels.index(_row_label(rows, i)) + (-0.17 if method == PARALLEL else 0.17)
         axis.barh(y, rows["accuracy"][i], height=0.3, xerr=rows["deviation"][i], color=COLOURS[method], alpha=0.85,
                   error_kw={"elinewidth": 1, "capsize": 2}, label=f"{method}, ours")  # fmt: skip
-        printed = TABLE_3.get((str(rows["data"][i]), int(rows["classes"][i]), int(rows["K"][i])))
-        if printed is not None:
-            mean, spread, _ = printed[list(METHODS).index(method)]
+        entries = printed.get((str(rows["data"][i]), int(rows["classes"][i]), int(rows["K"][i])))
+        if entries is not None:
+            mean, spread, _ = entries[list(METHODS).index(method)]
             axis.errorbar(
                 mean, y, xerr=spread, fmt="D", color="black", markersize=3.5, elinewidth=0.8, label="the paper"
             )
@@ -248,10 +250,8 @@ def draw_table(data: Data) -> Figure:
     axis.set_xlabel("test accuracy over the last 20 rounds and all seeds, %")
     axis.grid(visible=True, axis="x")
     axis.set_axisbelow(True)
-    entries = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    figure.legend(
-        list(entries.values()), list(entries), loc="outside lower center", ncols=3, frameon=False, fontsize=8.5
-    )
+    shown = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=3, frameon=False, fontsize=8.5)
     return figure
 
 

@@ -45,7 +45,7 @@ def network(
     `model`: softmax_regression, mlp, lenet5, femnist_cnn or vgg11, for the shape and the classes of the data. `partition`: how
     the training split is shared out among `clients` (20), drawn by `data_seed`. `batch`: size of the mini-batches. `cut`: how
     many leading layers stay at the client in split learning. `shift`, `mirror`: the images of a mini-batch are moved at random
-    by up to so many pixels in both directions, and every other one is mirrored.
+    by up to so many pixels in both directions, and mirrored with probability ½.
     """
     from ..data import load  # takes a second: only those wait who need it
     from .partition import draw_parts

@@ -62,14 +62,29 @@ def shuffled(index: Any, n: Any, keys: Any, xp: Any = np) -> Any:
 
 
 def swap_or_not(index: Any, n: Any, pivots: Any, words: Any, xp: Any) -> Any:
-    """The shuffle itself: the first halves of the keys are given modulo n, for a division costs more than a whole round."""
+    """The shuffle itself: the first halves of the keys are given modulo n, for a division costs more than a whole round.
+
+    On a device the rounds are a loop of the program. Written out one after the other they took most of the time of tracing, and
+    XLA (from JAX 0.12 on) did not finish compiling them inside a client's local steps.
+    """
     index, n = xp.asarray(index, xp.uint32), xp.asarray(n, xp.uint32)
-    for pivot, word in zip(pivots, words, strict=True):
-        partner = pivot + n - index
-        partner = xp.where(partner >= n, partner - n, partner)
-        swap = _finalise32(xp.maximum(index, partner) ^ word, xp) & xp.uint32(1)
-        index = xp.where(swap == 1, partner, index)
-    return index.astype(xp.int32)
+    if xp is np:
+        for pivot, word in zip(pivots, words, strict=True):
+            index = _swapped(index, n, pivot, word, np)
+        return index.astype(np.int32)
+    everywhere = jnp.broadcast_shapes(index.shape, n.shape, pivots.shape[1:], words.shape[1:])
+    index = jax.lax.fori_loop(
+        0, len(pivots), lambda r, at: _swapped(at, n, pivots[r], words[r], jnp), jnp.broadcast_to(index, everywhere)
+    )
+    return index.astype(jnp.int32)
+
+
+def _swapped(index: Any, n: Any, pivot: Any, word: Any, xp: Any) -> Any:
+    """One round: i and pivot − i (mod n) change places or not, by a bit that both have in common."""
+    partner = pivot + n - index
+    partner = xp.where(partner >= n, partner - n, partner)
+    swap = _finalise32(xp.maximum(index, partner) ^ word, xp) & xp.uint32(1)
+    return xp.where(swap == 1, partner, index)
 
 
 def shuffle_keys(seed: int, *coordinates: Any) -> np.ndarray:

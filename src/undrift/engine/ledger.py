@@ -147,11 +147,10 @@ class Ledger:
         total["gradients"] += (calls * played).sum(axis=1)
         total["component_gradients"] += (components * played).sum(axis=1)
         if self.resources is not None:
-            together = np.sum if in_turn else np.max
             work = components / self.oracle.components(stretch.sizes)
             spent = _seconds(self.resources, step, shapes, work, told, played, stretch.ids)
             for name, seconds in zip(SECONDS, spent, strict=True):
-                total[name] += together(seconds, axis=1)
+                total[name] += seconds.sum(axis=1) if in_turn else seconds.max(axis=1)
 
     def _work(self, step: Exchange, steps: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if step.cost is not None:

@@ -43,7 +43,8 @@ class Quadratics:
     @cached_property
     def spectra(self) -> tuple[np.ndarray, np.ndarray]:
         """(λ, V) of every H_i: (m, d) and (m, d, d)."""
-        return np.linalg.eigh(self.hessians)
+        values, vectors = np.linalg.eigh(self.hessians)
+        return values, vectors
 
     @cached_property
     def hessian(self) -> np.ndarray:
@@ -53,7 +54,8 @@ class Quadratics:
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
         """(λ, V) of H."""
-        return np.linalg.eigh(self.hessian)
+        values, vectors = np.linalg.eigh(self.hessian)
+        return values, vectors
 
     @cached_property
     def root(self) -> np.ndarray:

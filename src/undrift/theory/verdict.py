@@ -142,12 +142,13 @@ def fitted_rate(measured: np.ndarray, floor: float = 0.0) -> float | None:
     """
     values = np.asarray(measured, float)
     fine = np.isfinite(values) & (values > 0)
-    if np.sum(fine) < 2:
+    count = int(np.sum(fine))
+    if count < 2:
         return None
     first = values[fine][0]
     level = LINEAR_UNTIL * first
     if floor > 0:
-        level = max(level, 10 * float(np.median(values[fine][-max(1, np.sum(fine) // 10) :])))
+        level = max(level, 10 * float(np.median(values[fine][-max(1, count // 10) :])))
     below = np.flatnonzero(fine & (values < level))
     end = int(below[0]) if below.size else len(values)
     t = np.flatnonzero(fine[:end])

@@ -20,6 +20,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from .errors import InputError
 
 AXIS = "clients"
+DEVICES = "jax_num_cpu_devices"  # JAX's name for how many devices the CPU is
 _on_all_devices: ContextVar[bool] = ContextVar("_on_all_devices", default=False)  # while such a program is traced
 
 
@@ -88,7 +89,7 @@ def use_devices(count: int) -> None:
     Networks run about twice as fast on two cores this way; problems that are not looped over are not affected.
     """
     try:
-        jax.config.update("jax_num_cpu_devices", count)
+        jax.config.update(DEVICES, count)
     except RuntimeError as error:
         raise InputError(f"use_devices({count}) must be called before JAX computes anything: {error}") from None
 

@@ -10,7 +10,7 @@ import jax
 
 from ..errors import InputError
 from ..studies.networks import CONVOLUTIONAL
-from ..vectorise import use_devices
+from ..vectorise import DEVICES, use_devices
 
 
 def prepare_devices(wanted: int | None, problem: Mapping[str, Any]) -> None:
@@ -18,7 +18,7 @@ def prepare_devices(wanted: int | None, problem: Mapping[str, Any]) -> None:
     if wanted is not None:
         if wanted < 1:
             raise InputError(f"--devices must be a whole number ≥ 1, got {wanted}")
-        if max(1, jax.config.read("jax_num_cpu_devices")) != wanted:
+        if max(1, getattr(jax.config, DEVICES)) != wanted:
             use_devices(wanted)
         return
     if problem.get("name") == "network" and problem.get("model") in CONVOLUTIONAL:

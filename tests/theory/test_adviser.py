@@ -219,8 +219,20 @@ def test_bad_questions_are_refused(settings, message):
 
 def test_start_at_the_minimiser_is_refused():
     p = least_squares()
+    x = p.optimum.x
+    for start in (x, np.nextafter(x, np.inf), np.nextafter(x, -np.inf)):
+        with pytest.raises(ud.InputError, match="nothing to advise; give another x0"):
+            advise(p, x0=start)
+
+
+@pytest.mark.parametrize("ulps", [-8, 0, 8])
+def test_a_gap_that_may_be_rounding_is_none(ulps, monkeypatch):
+    """Two values of f that should be equal differ by whatever the CPU's rounding makes of them."""
+    p = least_squares()
+    least = float(p.reference().value)
+    monkeypatch.setattr(type(p), "value", lambda self, x: least * (1 + ulps * np.finfo(float).eps))
     with pytest.raises(ud.InputError, match="nothing to advise"):
-        advise(p, x0=p.optimum.x)
+        advise(p)
 
 
 def test_words_for_machines_have_no_infinities():

@@ -25,6 +25,7 @@ from .words import reasons
 
 LOCAL_STEPS = (1, 2, 5, 10, 20, 50)
 CRITERIA = ("seconds", "bytes", "rounds", "gradients")
+ROUNDING = 64  # units in the last place by which two equal values of f may differ
 PER_METHOD = 2  # numbers of local steps per method that are measured where there is a prediction
 
 
@@ -108,9 +109,15 @@ def _goal(problem: Problem, x0: np.ndarray, on: str, target: float, absolute: bo
         raise InputError(
             f"f* of this {problem.name} problem is not known, so no gap can be a target: give a loss (on='loss', --on loss)"
         )
-    start = problem.value(x0) - float(reference.value)
-    if not start > 0:
-        raise InputError("x_0 is the minimiser already: there is nothing to advise")
+    value, least = problem.value(x0), float(reference.value)
+    start = value - least
+    # A difference of this size may be rounding alone: it can be zero, of either sign, and differ from CPU to CPU.
+    rounding = ROUNDING * float(np.finfo(problem.dtype).eps) * max(abs(value), abs(least))
+    if np.array_equal(x0, reference.x) or not start > rounding:
+        raise InputError(
+            f"x_0 is the minimiser already, as far as {problem.dtype} can tell (f(x_0) = {value:.6g}, f* = {least:.6g}): there "
+            "is nothing to advise; give another x0"
+        )
     return Goal("gap", float(target) * (1.0 if absolute else start)), start
 
 

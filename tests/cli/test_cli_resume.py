@@ -4,54 +4,65 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from cli_helpers import start_process
 
-LONG = [
+from processes import ended, go_on, process, wait_for_line
+
+RUN = [
     *("run", "--method", "scaffold", "--problem", "quadratic:clients=6,dim=10", "--steps", "2..9", "--eta", "0.01"),
-    *("--participation", "uniform:4", "--oracle", "noisy:0.1", "--rounds", "30000", "--no-figures"),
+    *("--participation", "uniform:4", "--oracle", "noisy:0.1", "--rounds", "400", "--no-figures"),
+    *("--checkpoint-seconds", "0"),
 ]
 
+# The command line, but after it has saved a checkpoint for the first time it says so and waits for a line of input.
+WAITING = """
+import sys
+from undrift.cli import main
+from undrift.engine.checkpoint import Checkpoint
 
-def wait_for(path: Path, process, seconds: float = 120.0) -> None:
-    until = time.monotonic() + seconds
-    while not path.exists():
-        assert process.poll() is None, f"the run ended too early: {process.communicate()[1]}"
-        assert time.monotonic() < until, f"{path} did not appear"
-        time.sleep(0.02)
+save = Checkpoint.save
+
+def save_and_wait(self, *state):
+    save(self, *state)
+    Checkpoint.save = save
+    print("saved", flush=True)
+    sys.stdin.readline()
+
+Checkpoint.save = save_and_wait
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 def test_a_run_killed_by_kill_9_ends_with_the_same_bits(cli, tmp_path):
-    process = start_process([*LONG, "--out", "killed", "--checkpoint-seconds", "0.01"], tmp_path)
-    wait_for(tmp_path / "killed" / "checkpoint.npz", process)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    with process(["-c", WAITING, *RUN, "--out", "killed"], tmp_path) as made:
+        wait_for_line(made, "saved")
+        made.kill()
+        assert ended(made)[0] == -signal.SIGKILL
+    assert Path("killed/checkpoint.npz").exists()
     assert not Path("killed/history.csv").exists()
     said = cli("run", "--out", "killed", "--resume", "--no-figures")
     assert said.code == 0, said.err
-    assert cli(*LONG, "--out", "whole").code == 0
+    assert cli(*RUN, "--out", "whole").code == 0
     for name in ("history.csv", "model.npy"):
         assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes()
     assert not Path("killed/checkpoint.npz").exists()
 
 
 def test_ctrl_c_leaves_a_usable_directory(cli, tmp_path):
-    words = [*LONG, "--rounds", "3000000", "--out", "stopped", "--checkpoint-seconds", "0.01"]
-    process = start_process(words, tmp_path)
-    wait_for(tmp_path / "stopped" / "checkpoint.npz", process)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "--resume" in err
+    with process(["-c", WAITING, *RUN, "--out", "stopped"], tmp_path) as made:
+        wait_for_line(made, "saved")
+        made.send_signal(signal.SIGINT)
+        go_on(made)
+        code, errors = ended(made)
+    assert code == 130, errors
+    assert "--resume" in errors
     summary = json.loads(Path("stopped/summary.json").read_text())
     assert summary["status"] == "interrupted"
     history = pd.read_csv("stopped/history.csv")
-    assert len(history) == summary["rounds"] + 1 < 3_000_001
+    assert len(history) == summary["rounds"] + 1 < 401
     assert Path("stopped/checkpoint.npz").exists()
 
 

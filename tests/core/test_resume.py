@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
-import textwrap
-import time
+from contextlib import AbstractContextManager
 
 import numpy as np
 import pytest
 from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of
 
 import undrift as ud
+from processes import ended, go_on, process, wait_for_line
 from undrift.engine import simulate
 
 ARGUMENTS = {"rounds": 80, "seed": 7, "keep_iterates": True, **PARTIAL}
@@ -80,7 +78,7 @@ def test_ctrl_c_inside_a_chunk_waits_for_its_end(tmp_path, monkeypatch):
 
 
 SCRIPT = """
-import sys, time
+import sys
 import numpy as np, optax
 import undrift as ud
 from undrift.engine import simulate
@@ -89,58 +87,56 @@ simulate.CHUNK_SECONDS = 0.0
 rng = np.random.default_rng(0)
 p = ud.problems.quadratic(np.stack([np.diag(rng.uniform(1, 2, 4)) for _ in range(3)]), rng.normal(size=(3, 4)))
 
-def slowly(round, rounds):
-    print(round, flush=True)
-    time.sleep({pause})
+def pause(round, rounds):
+    if round == int(sys.argv[3]):
+        print("here", flush=True)
+        sys.stdin.readline()
 
 m = ud.compressed(ud.fedavg(eta=0.05, solver=optax.adam, server=optax.sgd(0.5, momentum=0.9)), up=ud.top_k(2))
 try:
-    r = ud.run(m, p, rounds=150, steps=3, participation=ud.plan.uniform(2), oracle=ud.oracles.noisy(0.1), seed=5,
-               keep_iterates=True, progress=slowly, checkpoint=sys.argv[1], checkpoint_seconds=0.0, resume=True)
+    r = ud.run(m, p, rounds=60, steps=3, participation=ud.plan.uniform(2), oracle=ud.oracles.noisy(0.1), seed=5,
+               keep_iterates=True, progress=pause, checkpoint=sys.argv[1], checkpoint_seconds=0.0, resume=True)
 except ud.Interrupted as stopped:
-    print("interrupted", stopped.result.rounds, flush=True)
+    print("interrupted", stopped.result.rounds, file=sys.stderr, flush=True)
     raise SystemExit(130)
 np.savez(sys.argv[2], x=r.x, iterates=r.iterates, loss=r.history["loss"], up=r.history["bytes_up"])
 """
+NEVER = -1
 
 
-def start(pause, *arguments) -> subprocess.Popen[str]:
-    script = textwrap.dedent(SCRIPT).replace("{pause}", str(pause))
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def start(folder, name, pause_at) -> AbstractContextManager[subprocess.Popen[str]]:
+    return process(["-c", SCRIPT, str(folder / name), str(folder / f"{name}.npz"), str(pause_at)], folder)
 
 
-def finish(process: subprocess.Popen[str]) -> None:
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
+def finish(folder, name) -> None:
+    with start(folder, name, NEVER) as made:
+        code, errors = ended(made)
+        assert code == 0, errors
 
 
-def wait_for_round(process: subprocess.Popen[str], least: int) -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if int(line) >= least:
-            return
-    raise AssertionError(process.communicate()[1])
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    """What the script leaves behind where nobody stops it."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    finish(folder, "whole")
+    return folder / "whole.npz"
 
 
-def test_killed_and_resumed_in_another_process_equals_uninterrupted(tmp_path):
-    whole_run = start(0, tmp_path / "whole", tmp_path / "whole.npz")
-    for name, blow, code in (("killed", signal.SIGKILL, -signal.SIGKILL), ("interrupted", signal.SIGINT, 130)):
-        first = start(0.02, tmp_path / name, tmp_path / f"{name}.npz")
-        wait_for_round(first, 40)
-        time.sleep(0.05)
-        os.kill(first.pid, blow)
-        _, errors = first.communicate(timeout=60)
-        assert first.returncode == code, errors
-        assert not (tmp_path / f"{name}.npz").exists()
-        finish(start(0, tmp_path / name, tmp_path / f"{name}.npz"))
-    finish(whole_run)
-    with np.load(tmp_path / "whole.npz") as whole:
-        for name in ("killed", "interrupted"):
-            with np.load(tmp_path / f"{name}.npz") as broken:
-                for part in whole:
-                    np.testing.assert_array_equal(broken[part], whole[part], err_msg=f"{name}: {part}")
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_killed_and_resumed_in_another_process_equals_uninterrupted(blow, whole_run, tmp_path):
+    with start(tmp_path, "broken", 40) as made:
+        wait_for_line(made, "here")
+        made.send_signal(blow)
+        if blow == signal.SIGINT:  # heard between two chunks, so the run has to go on first
+            go_on(made)
+        code, errors = ended(made)
+    assert code == (130 if blow == signal.SIGINT else -blow), errors
+    assert ("interrupted 40" in errors) == (blow == signal.SIGINT)
+    assert not (tmp_path / "broken.npz").exists()
+    finish(tmp_path, "broken")
+    with np.load(whole_run) as whole, np.load(tmp_path / "broken.npz") as broken:
+        for part in whole:
+            np.testing.assert_array_equal(broken[part], whole[part], err_msg=part)
 
 
 def test_more_rounds_continue_a_finished_run(tmp_path):

@@ -1,0 +1,70 @@
+"""Processes that tests start, signal and end: none outlives its test, and no clock decides what a test sees."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+PATIENCE = 300.0  # seconds after which a process is taken to hang
+
+
+@contextmanager
+def process(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Python with these arguments, its three streams open; it is killed where the test leaves it running."""
+    made = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield made
+    finally:
+        made.kill()
+        made.communicate()
+
+
+def wait_for_line(made: subprocess.Popen[str], wanted: str) -> None:
+    """Read its output up to the line that is wanted; what it said on its error stream if that never comes."""
+    assert made.stdout is not None
+    overdue = threading.Timer(PATIENCE, made.kill)
+    overdue.start()
+    try:
+        for line in made.stdout:
+            if line.strip() == wanted:
+                return
+    finally:
+        overdue.cancel()
+    raise AssertionError(f"{wanted!r} was never said: {made.communicate()[1]}")
+
+
+def go_on(made: subprocess.Popen[str]) -> None:
+    """Let a process that waits for a line of input continue."""
+    assert made.stdin is not None
+    made.stdin.write("\n")
+    made.stdin.flush()
+
+
+def ended(made: subprocess.Popen[str]) -> tuple[int, str]:
+    """Its exit code and what it said on its error stream."""
+    _, errors = made.communicate(timeout=PATIENCE)
+    return made.returncode, errors
+
+
+def listen_to_signals() -> None:
+    """Undo what a background job or `nohup` does to signals, which the processes that tests start would inherit."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types unit slow bench format clean
+.PHONY: demo test lint types unit slow oldest package bench format clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/ready: pyproject.toml
@@ -24,11 +24,27 @@ lint: $(VENV)/ready
 types: $(VENV)/ready
 	$(BIN)/mypy
 
-unit: $(VENV)/ready
-	$(BIN)/pytest -n 2 --dist loadfile
+unit: $(VENV)/ready          ## most tests compile for seconds and run for milliseconds; the others want optimised programs
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not computes"
+	XLA_FLAGS=--xla_backend_optimization_level=1 $(BIN)/pytest -n 2 -m "computes and not slow"
 
 slow: $(VENV)/ready          ## what takes too long for every day
 	$(BIN)/pytest -n 2 -m slow
+
+oldest:                      ## the tests with the oldest dependencies that pyproject.toml allows
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --upgrade pip uv
+	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest --resolution lowest-direct --editable ".[dev]"
+	.venv-oldest/bin/pytest -n 2 --dist loadfile
+
+package:                     ## sdist and wheel, checked, and the wheel tried in an environment of its own
+	rm -rf dist .venv-package
+	$(PYTHON) -m venv .venv-package
+	.venv-package/bin/python -m pip install --quiet --upgrade pip build twine
+	.venv-package/bin/python -m build --outdir dist .
+	.venv-package/bin/twine check --strict dist/*
+	.venv-package/bin/python -m pip install --quiet dist/*.whl
+	cd dist && ../.venv-package/bin/undrift list
 
 bench: $(VENV)/ready         ## ratios measured side by side on this machine
 	$(BIN)/python -m benchmarks
@@ -38,4 +54,4 @@ format: $(VENV)/ready
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-package dist .mypy_cache .ruff_cache .hypothesis

@@ -6,9 +6,16 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
 
 # The suite compiles hundreds of small programs and runs each for milliseconds: the compiler's long passes do not pay here.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+# (Tests marked `computes` are the exception; `make unit` gives them a pass of their own.)
+if "XLA_FLAGS" not in os.environ:
+    os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    if version("jaxlib").startswith("0.10."):  # its older emitter takes half the time; later ones have no such switch
+        os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 
 # The workers, and the commands that tests start, share what they have compiled, in a folder of this run alone.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
@@ -39,8 +46,25 @@ def _no_global_switch():
     assert not jax.config.jax_enable_x64
 
 
+MANY_MAPS = 25_000  # Linux allows a process 65,530
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _forget_compiled_programs():
-    """Thousands of compiled programs at once exhaust the memory maps of a process."""
+    """Thousands of compiled programs at once exhaust the memory maps of a process; until then files share them."""
     yield
-    jax.clear_caches()
+    maps = Path("/proc/self/maps")
+    if not maps.exists() or len(maps.read_text().splitlines()) > MANY_MAPS:
+        jax.clear_caches()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly what was not tested here, and what would be needed for it."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if not skipped:
+        return
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    terminalreporter.write_sep("!", f"{len(skipped)} TESTS WERE SKIPPED", red=True, bold=True)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count:4} × {reason}", yellow=True)
+    terminalreporter.write_sep("!", red=True, bold=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from processes import PATIENCE, process
 
 
 @pytest.fixture(scope="module")
@@ -152,13 +152,12 @@ print(*r.x.tolist(), *r.history["loss"].tolist(), *r.history["bytes_up"].tolist(
 """
 
 
-def test_two_devices_give_the_numbers_of_one() -> None:
+def test_two_devices_give_the_numbers_of_one(tmp_path: Path) -> None:
     """The same draws; sums inside a matrix product may be split differently between threads, so equal to rounding."""
-    one, two = (
-        subprocess.run([sys.executable, "-c", TWO_DEVICES, n], capture_output=True, text=True, check=True).stdout
-        for n in ("1", "2")
-    )
-    np.testing.assert_allclose(np.fromstring(one, sep=" "), np.fromstring(two, sep=" "), rtol=0, atol=1e-5)
+    with process(["-c", TWO_DEVICES, "1"], tmp_path) as one, process(["-c", TWO_DEVICES, "2"], tmp_path) as two:
+        (a, complaints), (b, more) = (made.communicate(timeout=PATIENCE) for made in (one, two))
+    assert (one.returncode, two.returncode) == (0, 0), complaints + more
+    np.testing.assert_allclose(np.fromstring(a, sep=" "), np.fromstring(b, sep=" "), rtol=0, atol=1e-5)
 
 
 def test_devices_cannot_be_changed_after_the_first_computation() -> None:

@@ -1,6 +1,6 @@
 """Shapes, counts, cuts, starts and errors of the networks."""
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,9 @@ FACTORIES = {
 SMALL = ["lenet5", "lenet5_odd", "mlp", "softmax_regression"]
 
 
+@cache
 def start(model, batch=3):
-    params = model.init(jax.random.key(1))
+    params = jax.jit(model.init)(jax.random.key(1))
     return params, jax.random.uniform(jax.random.key(2), (batch, *model.input), model.dtype)
 
 
@@ -93,7 +94,7 @@ def test_halves_can_be_cut_again():
 def test_both_routes_give_the_same_network(name):
     model = FACTORIES[name]()
     params, images = start(model, batch=2)
-    ours, theirs = (model.with_route(route).apply(params, images) for route in ("patches", "xla"))
+    ours, theirs = (jax.jit(model.with_route(route).apply)(params, images) for route in ("patches", "xla"))
     np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5)
 
 

@@ -10,6 +10,8 @@ from undrift.papers.registry import all_items
 from undrift.papers.reproduce import reproduce
 from undrift.papers.store import Store
 
+pytestmark = pytest.mark.computes
+
 CONVEX = (
     *(f"fedlin/fig{n}" for n in range(1, 9)),
     *("ssl/fig1", "ssl/fig4", "fedavg/fig2", "fedavg/fig3", "fedavg/fig5"),

@@ -10,6 +10,7 @@ from instances import CLIENTS, DIM, failures, hard_quadratic, run_all, setup, sp
 
 import undrift as ud
 
+pytestmark = pytest.mark.computes
 INSTANCES, ROUNDS = 240, 60
 fedlin = ud.theory.fedlin
 

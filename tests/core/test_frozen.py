@@ -1,0 +1,27 @@
+"""Draws and counts are the same on every Python, NumPy and JAX; models are equal to rounding."""
+
+from __future__ import annotations
+
+import json
+
+import frozen
+import numpy as np
+import pytest
+
+EXPECTED = json.loads(frozen.FILE.read_text())
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [("host", frozen.host_draws), ("device", frozen.device_draws), ("partitions", frozen.partitions)],
+)
+def test_draws_are_those_of_saved_runs(name, made):
+    assert made() == EXPECTED[name]
+
+
+def test_every_method_counts_the_same_and_ends_at_the_same_model():
+    found, expected = frozen.runs(), EXPECTED["runs"]
+    assert list(found) == list(expected)
+    for name, run in expected.items():
+        assert found[name]["counts"] == run["counts"], name
+        np.testing.assert_allclose(found[name]["model"], run["model"], rtol=1e-9, atol=1e-12, err_msg=name)

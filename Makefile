@@ -6,7 +6,18 @@ BIN    := $(VENV)/bin
 .PHONY: demo test lint types unit slow oldest package bench format clean
 .DEFAULT_GOAL := demo
 
+# A Python that is asked for by name (make test PYTHON=python3.13) replaces an environment that was made with another one.
+ifeq ($(origin PYTHON),command line)
+WANTED := $(shell $(PYTHON) --version)
+ifeq ($(WANTED),)
+$(error PYTHON=$(PYTHON) is no Python that runs here)
+else ifneq ($(WANTED),$(shell $(BIN)/python --version 2>/dev/null))
+$(shell rm -rf $(VENV))
+endif
+endif
+
 $(VENV)/ready: pyproject.toml
+	@echo "Making $(VENV) with $$($(PYTHON) --version): this takes a minute or two"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
@@ -26,7 +37,7 @@ types: $(VENV)/ready
 
 unit: $(VENV)/ready          ## most tests compile for seconds and run for milliseconds; the others want optimised programs
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not computes"
-	XLA_FLAGS=--xla_backend_optimization_level=1 $(BIN)/pytest -n 2 -m "computes and not slow"
+	UNDRIFT_TESTS_OPTIMISE=1 $(BIN)/pytest -n 2 -m "computes and not slow"
 
 slow: $(VENV)/ready          ## what takes too long for every day
 	$(BIN)/pytest -n 2 -m slow

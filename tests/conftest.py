@@ -11,9 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 # The suite compiles hundreds of small programs and runs each for milliseconds: the compiler's long passes do not pay here.
-# (Tests marked `computes` are the exception; `make unit` gives them a pass of their own.)
+# Tests marked `computes` are the exception: `make unit` gives them a pass of their own with some optimisation.
 if "XLA_FLAGS" not in os.environ:
-    os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    level = os.environ.get("UNDRIFT_TESTS_OPTIMISE", "0")
+    os.environ["XLA_FLAGS"] = f"--xla_backend_optimization_level={level} --xla_llvm_disable_expensive_passes=true"
     if version("jaxlib").startswith("0.10."):  # its older emitter takes half the time; later ones have no such switch
         os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import undrift as ud
+from counts import costs
 from undrift import precision
 from undrift.algorithms import METHODS
 from undrift.engine.ledger import message_shapes
@@ -40,7 +41,7 @@ def test_sizes_are_the_ledgers(cli, words, name, factory):
     for row in shown["round"]:
         assert row["down"]["bytes"] == shapes[row["name"]].down_bytes
         assert row["up"]["bytes"] == shapes[row["name"]].up_bytes
-    history = ud.run(method, problem, rounds=2, steps=4).history
+    history = costs(method, problem, 2, steps=4)
     for key in ("bytes_up", "bytes_down", "gradients"):
         assert shown["per_round"][key] == (history[key][2] - history[key][1]) / 3
 

@@ -45,13 +45,15 @@ def device_draws() -> dict[str, Any]:
     local = Local(loss=None, steps=1, key=key, round=1, client=0, oracle=ud.oracles.full())
 
     def batches(oracle: ud.oracles.Oracle, n: int) -> list[Any]:
-        return [oracle.indices(n, key, step).tolist() for step in range(6)]
+        return jax.jit(jax.vmap(lambda step: oracle.indices(n, key, step)))(jnp.arange(6)).tolist()
 
     return {
         "mini-batches": batches(ud.oracles.minibatch(4), 10),
         "batches larger than the data": batches(ud.oracles.minibatch(7), 3),
         "mini-batches with replacement": batches(ud.oracles.minibatch(4, replace=True), 10),
-        "reshuffled components": [int(component_at("reshuffled", j, 7, local)) for j in range(21)],
+        "reshuffled components": jax.jit(jax.vmap(lambda j: component_at("reshuffled", j, 7, local)))(
+            jnp.arange(21)
+        ).tolist(),
         "random entries": ud.random_k(4).compress(vector, key).indices.tolist(),
         "quantised levels": ud.quantise(3).compress(vector, key).level.tolist(),
         "moved images": _digest(ud.problems.Augment(2)(key, np.arange(3 * 36, dtype=np.float32).reshape(3, 6, 6, 1))),

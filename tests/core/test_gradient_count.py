@@ -9,10 +9,7 @@ import pytest
 from core_cases import CASES, CLIENTS, DIM, SAMPLES, UNEQUAL
 
 import undrift as ud
-from undrift import precision
-from undrift.engine.recorder import Recorder
-from undrift.engine.setup import prepare
-from undrift.engine.simulate import padded_plan
+from counts import costs
 
 ROUNDS = 5
 calls: list[float] = []
@@ -83,11 +80,8 @@ def test_the_compiled_program_evaluates_no_more(name):
 
 
 def gradients_of(method, **arguments) -> tuple[np.ndarray, np.ndarray]:
-    """The history's columns, without playing the run."""
-    setup = prepare(method, make_problem(per_sample=True), rounds=ROUNDS, steps=UNEQUAL, **arguments)
-    with precision.scope("float64"):
-        counts = Recorder(setup).costs(padded_plan(setup, 0, ROUNDS + 1, ROUNDS + 1), 0, ROUNDS + 1)
-    return np.cumsum(counts["gradients"]), np.cumsum(counts["component_gradients"])
+    found = costs(method, make_problem(per_sample=True), ROUNDS, steps=UNEQUAL, **arguments)
+    return found["gradients"], found["component_gradients"]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 
 .PHONY: demo test lint types unit slow oldest package bench format clean
 .DEFAULT_GOAL := demo
+unexport PYTHONDONTWRITEBYTECODE # dozens of processes below import the same files
 
 # A Python that is asked for by name (make test PYTHON=python3.13) replaces an environment that was made with another one.
 ifeq ($(origin PYTHON),command line)
@@ -37,7 +38,7 @@ types: $(VENV)/ready
 
 unit: $(VENV)/ready          ## most tests compile for seconds and run for milliseconds; the others want optimised programs
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not computes"
-	UNDRIFT_TESTS_OPTIMISE=1 $(BIN)/pytest -n 2 -m "computes and not slow"
+	UNDRIFT_TESTS_OPTIMISE=1 $(BIN)/pytest -n 2 -m "computes and not slow" tests/papers tests/theory
 
 slow: $(VENV)/ready          ## what takes too long for every day
 	$(BIN)/pytest -n 2 -m slow

@@ -52,8 +52,15 @@ def test_the_papers_cut_leaves_the_papers_share_at_the_client(model, share):
     assert client.parameter_count + server.parameter_count == model.parameter_count
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "vgg11" else n for n in FACTORIES])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, "float32") for name in FACTORIES if name != "vgg11"),
+        *((name, "float64") for name in ("lenet5", "mlp")),
+        *(pytest.param("vgg11", dtype, marks=pytest.mark.slow) for dtype in ("float32", "float64")),
+        *(pytest.param(n, "float64", marks=pytest.mark.slow) for n in FACTORIES if n not in ("lenet5", "mlp", "vgg11")),
+    ],
+)
 def test_two_halves_are_the_whole_at_every_cut(name, dtype):
     with jax.enable_x64(dtype == "float64"):
         model = FACTORIES[name](dtype=dtype)

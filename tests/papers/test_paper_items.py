@@ -19,7 +19,10 @@ CONVEX = (
 )
 
 
-@pytest.mark.parametrize("name", CONVEX)
+LONG = tuple(f"fedlin/fig{n}" for n in (3, 4, 6, 7, 8))
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in CONVEX])
 def test_claims_hold_at_full_size(name, tmp_path):
     item, store = all_items()[name], Store(tmp_path)
     made = reproduce(item, store, "quick")

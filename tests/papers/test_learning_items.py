@@ -70,10 +70,13 @@ def test_two_workers_do_not_run_the_same_job(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_lock_is_kept_alive_however_long_a_round_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "STALE_SECONDS", 0.3)
+    monkeypatch.setattr(jobs, "BEAT_SECONDS", 0.01)
+    lock, long_ago = tmp_path / SMALL.name / "lock", time.time() - 2 * jobs.STALE_SECONDS
 
     def slow(job: Job, folder: Path) -> Outcome:
-        time.sleep(0.6)
+        os.utime(lock, (long_ago, long_ago))  # as if it had taken that long
+        while lock.stat().st_mtime == long_ago:
+            time.sleep(0.001)
         assert jobs.work_through([job], folder, print) == 0  # another worker looks at it meanwhile
         return outcome([0.5] * 3)
 

@@ -40,6 +40,7 @@ SINCE = {
 WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size", MOVED: "-moved", ANEW: "-anew"}
 TRAIN_SAMPLE = 500
 STALE_SECONDS = 120.0  # a lock whose owner has not touched it for so long belongs to nobody
+BEAT_SECONDS = 20.0  # how often its owner touches it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,7 +175,7 @@ def _claim(place: Path) -> Iterator[bool]:
     ended = threading.Event()
 
     def beat() -> None:  # a thread of its own: a single round may take longer than a lock lives
-        while not ended.wait(STALE_SECONDS / 6):
+        while not ended.wait(BEAT_SECONDS):
             with contextlib.suppress(FileNotFoundError):
                 os.utime(lock)
 

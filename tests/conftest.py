@@ -29,14 +29,10 @@ import hypothesis
 import jax
 import pytest
 
-from processes import listen_to_signals
-
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40, database=None)
 hypothesis.settings.load_profile("repeatable")
-
-listen_to_signals()
 
 
 @pytest.fixture(autouse=True)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import signal
+import contextlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 PATIENCE = 300.0  # seconds after which a process is taken to hang
 
 
+# A background job or `nohup` ignores Ctrl-C, and so does what it starts: here every process hears it.
+LISTENING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 @contextmanager
-def process(
-    arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
-    """Python with these arguments, its three streams open; it is killed where the test leaves it running."""
+def process(script: str, arguments: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Python with this script, its three streams open; it is killed where the test leaves it running."""
     made = subprocess.Popen(
-        [sys.executable, *arguments],
+        [sys.executable, "-c", LISTENING + script, *arguments],
         cwd=folder,
-        env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -51,20 +52,12 @@ def wait_for_line(made: subprocess.Popen[str], wanted: str) -> None:
 def go_on(made: subprocess.Popen[str]) -> None:
     """Let a process that waits for a line of input continue."""
     assert made.stdin is not None
-    made.stdin.write("\n")
-    made.stdin.flush()
+    with contextlib.suppress(BrokenPipeError):  # it has ended: `ended` will say why
+        made.stdin.write("\n")
+        made.stdin.flush()
 
 
 def ended(made: subprocess.Popen[str]) -> tuple[int, str]:
     """Its exit code and what it said on its error stream."""
     _, errors = made.communicate(timeout=PATIENCE)
     return made.returncode, errors
-
-
-def listen_to_signals() -> None:
-    """Undo what a background job or `nohup` does to signals, which the processes that tests start would inherit."""
-    if threading.current_thread() is not threading.main_thread():
-        return
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

@@ -72,6 +72,8 @@ def swap_or_not(index: Any, n: Any, pivots: Any, words: Any, xp: Any) -> Any:
         for pivot, word in zip(pivots, words, strict=True):
             index = _swapped(index, n, pivot, word, np)
         return index.astype(np.int32)
+    pivots, words = jnp.asarray(pivots), jnp.asarray(words)
+    assert len(pivots) == len(words)
     everywhere = jnp.broadcast_shapes(index.shape, n.shape, pivots.shape[1:], words.shape[1:])
     index = jax.lax.fori_loop(
         0, len(pivots), lambda r, at: _swapped(at, n, pivots[r], words[r], jnp), jnp.broadcast_to(index, everywhere)

@@ -37,7 +37,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_a_run_killed_by_kill_9_ends_with_the_same_bits(cli, tmp_path):
-    with process(["-c", WAITING, *RUN, "--out", "killed"], tmp_path) as made:
+    with process(WAITING, [*RUN, "--out", "killed"], tmp_path) as made:
         wait_for_line(made, "saved")
         made.kill()
         assert ended(made)[0] == -signal.SIGKILL
@@ -52,7 +52,7 @@ def test_a_run_killed_by_kill_9_ends_with_the_same_bits(cli, tmp_path):
 
 
 def test_ctrl_c_leaves_a_usable_directory(cli, tmp_path):
-    with process(["-c", WAITING, *RUN, "--out", "stopped"], tmp_path) as made:
+    with process(WAITING, [*RUN, "--out", "stopped"], tmp_path) as made:
         wait_for_line(made, "saved")
         made.send_signal(signal.SIGINT)
         go_on(made)

@@ -17,7 +17,7 @@ import numpy as np
 from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of
 
 import undrift as ud
-from undrift import randomness
+from undrift import precision, randomness
 from undrift.algorithms.tracking import component_at
 from undrift.local import Local
 
@@ -39,8 +39,13 @@ def host_draws() -> dict[str, Any]:
     }
 
 
-def device_draws() -> dict[str, Any]:
-    """From JAX's keys: mini-batches, FedTrack's order, random entries, quantised levels."""
+def device_draws(dtype: str) -> dict[str, Any]:
+    """From JAX's keys: mini-batches, FedTrack's order, random entries, quantised levels; 32 and 64 bits draw apart."""
+    with precision.scope(dtype):
+        return _device_draws()
+
+
+def _device_draws() -> dict[str, Any]:
     key, vector = jax.random.key(11), jnp.linspace(-1.0, 2.0, 12)
     local = Local(loss=None, steps=1, key=key, round=1, client=0, oracle=ud.oracles.full())
 
@@ -58,6 +63,15 @@ def device_draws() -> dict[str, Any]:
         "quantised levels": ud.quantise(3).compress(vector, key).level.tolist(),
         "moved images": _digest(ud.problems.Augment(2)(key, np.arange(3 * 36, dtype=np.float32).reshape(3, 6, 6, 1))),
     }
+
+
+def real_draws() -> dict[str, Any]:
+    """Noise of gradients, and the weights that networks start with."""
+    problem = ud.problems.quadratic(np.eye(3)[None], np.zeros((1, 3)))
+    noisy = ud.run(ud.gd(eta=1.0), problem, rounds=2, seed=3, oracle=ud.oracles.noisy(1.0)).x
+    network = ud.models.mlp((3,), classes=2, input=(4,)).init(jax.random.key(5))
+    weights = np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(network)])
+    return {"noise": noisy.tolist(), "weights": weights.tolist()}
 
 
 def partitions() -> dict[str, Any]:
@@ -88,7 +102,14 @@ def runs() -> dict[str, Any]:
 
 
 def everything() -> dict[str, Any]:
-    return {"host": host_draws(), "device": device_draws(), "partitions": partitions(), "runs": runs()}
+    return {
+        "host": host_draws(),
+        "device, 32 bits": device_draws("float32"),
+        "device, 64 bits": device_draws("float64"),
+        "real": real_draws(),
+        "partitions": partitions(),
+        "runs": runs(),
+    }
 
 
 def _digest(array: Any) -> str:

@@ -13,10 +13,20 @@ EXPECTED = json.loads(frozen.FILE.read_text())
 
 @pytest.mark.parametrize(
     ("name", "made"),
-    [("host", frozen.host_draws), ("device", frozen.device_draws), ("partitions", frozen.partitions)],
+    [
+        ("host", frozen.host_draws),
+        ("device, 32 bits", lambda: frozen.device_draws("float32")),
+        ("device, 64 bits", lambda: frozen.device_draws("float64")),
+        ("partitions", frozen.partitions),
+    ],
 )
 def test_draws_are_those_of_saved_runs(name, made):
     assert made() == EXPECTED[name]
+
+
+def test_real_numbers_are_drawn_alike_to_rounding():
+    for name, drawn in frozen.real_draws().items():
+        np.testing.assert_allclose(drawn, EXPECTED["real"][name], rtol=1e-6, atol=1e-7, err_msg=name)
 
 
 def test_every_method_counts_the_same_and_ends_at_the_same_model():

@@ -12,7 +12,7 @@ from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of
 
 import undrift as ud
 from processes import ended, go_on, process, wait_for_line
-from undrift.engine import simulate
+from undrift.engine import checkpoint, simulate
 
 ARGUMENTS = {"rounds": 80, "seed": 7, "keep_iterates": True, **PARTIAL}
 
@@ -105,7 +105,7 @@ NEVER = -1
 
 
 def start(folder, name, pause_at) -> AbstractContextManager[subprocess.Popen[str]]:
-    return process(["-c", SCRIPT, str(folder / name), str(folder / f"{name}.npz"), str(pause_at)], folder)
+    return process(SCRIPT, [str(folder / name), str(folder / f"{name}.npz"), str(pause_at)], folder)
 
 
 def finish(folder, name) -> None:
@@ -137,6 +137,31 @@ def test_killed_and_resumed_in_another_process_equals_uninterrupted(blow, whole_
     with np.load(whole_run) as whole, np.load(tmp_path / "broken.npz") as broken:
         for part in whole:
             np.testing.assert_array_equal(broken[part], whole[part], err_msg=part)
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path, monkeypatch):
+    method, problem = ud.fedlin(eta=0.05), problem_of(logistic_data(0))
+    whole = ud.run(method, problem, **ARGUMENTS)
+    monkeypatch.setattr(simulate, "CHUNK_SECONDS", 0.0)
+    real, saved = checkpoint.os.fsync, []
+
+    def full_disk(file):
+        saved.append(file)
+        if len(saved) > 2:
+            raise OSError("no space left on device")
+        real(file)
+
+    monkeypatch.setattr(checkpoint.os, "fsync", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        ud.run(method, problem, **ARGUMENTS, checkpoint=tmp_path, checkpoint_seconds=0.0)
+    monkeypatch.setattr(checkpoint.os, "fsync", real)
+    assert (tmp_path / "checkpoint.npz").exists()
+    seen = []
+    again = ud.run(
+        method, problem, **ARGUMENTS, checkpoint=tmp_path, resume=True, progress=lambda round, _: seen.append(round)
+    )
+    assert seen[0] > 1, "it began anew"
+    equal_bits(again, whole)
 
 
 def test_more_rounds_continue_a_finished_run(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of
@@ -32,6 +33,7 @@ def test_every_row_is_the_single_run(name):
 
 
 def test_a_grid_of_numbers_is_one_compilation():
+    jax.clear_caches()
     problem = problem_of(logistic_data(0))
     before = simulate.compilations["fedprox"]
     swept = ud.sweep(ud.fedprox, problem, grid={"eta": [0.01, 0.02, 0.05], "beta": [0.0, 1.0]}, seeds=3, rounds=5)

@@ -84,7 +84,11 @@ LISTED = [2, 0, 1, 3]
 @pytest.mark.parametrize(
     ("kind", "batch", "order"),
     [(kind, batch, None) for kind in ("least squares", "logistic", "custom") for batch in (1, 2)]
-    + [("least squares", 2, LISTED), ("custom", 1, LISTED)],
+    + [("least squares", 2, LISTED), ("custom", 1, LISTED)]
+    + [
+        pytest.param(*case, LISTED, marks=pytest.mark.slow)
+        for case in (("least squares", 1), ("logistic", 1), ("logistic", 2), ("custom", 2))
+    ],
 )
 def test_iterates_equal_the_naive_loop(kind: str, batch: int, order: list[int] | None) -> None:
     naive = Naive(kind)

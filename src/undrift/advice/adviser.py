@@ -111,6 +111,8 @@ def _goal(problem: Problem, x0: np.ndarray, on: str, target: float, absolute: bo
         )
     value, least = problem.value(x0), float(reference.value)
     start = value - least
+    if not np.isfinite(start):
+        raise InputError(f"f(x_0) − f* = {value:.6g} − {least:.6g} is not a finite number: give another x0")
     # A difference of this size may be rounding alone: it can be zero, of either sign, and differ from CPU to CPU.
     rounding = ROUNDING * float(np.finfo(problem.dtype).eps) * max(abs(value), abs(least))
     if np.array_equal(x0, reference.x) or not start > rounding:

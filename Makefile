@@ -34,7 +34,7 @@ lint: $(VENV)/ready
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/ready
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 
 unit: $(VENV)/ready          ## most tests compile for seconds and run for milliseconds; the others want optimised programs
 	UNDRIFT_TESTS_OPTIMISE=1 $(BIN)/pytest -n 2 -m "computes and not slow"

@@ -14,7 +14,10 @@ from pathlib import Path
 # Tests marked `computes` are the exception: `make unit` gives them a pass of their own with some optimisation.
 if "XLA_FLAGS" not in os.environ:
     level = os.environ.get("UNDRIFT_TESTS_OPTIMISE", "0")
-    os.environ["XLA_FLAGS"] = f"--xla_backend_optimization_level={level} --xla_llvm_disable_expensive_passes=true"
+    os.environ["XLA_FLAGS"] = (
+        f"--xla_backend_optimization_level={level} --xla_llvm_disable_expensive_passes=true"
+        " --xla_cpu_parallel_codegen_split_count=1"
+    )
     if version("jaxlib").startswith("0.10."):  # its older emitter takes half the time; later ones have no such switch
         os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 
@@ -43,7 +46,7 @@ def _no_global_switch():
     assert not jax.config.jax_enable_x64
 
 
-MANY_MAPS = 25_000  # Linux allows a process 65,530
+MANY_MAPS = 50_000  # Linux allows a process 65,530
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from undrift.papers.data import Curves, Data
-from undrift.papers.draw import curves_figure
 from undrift.papers.item import Claim, Item, Work, at_most, ours, paper, reduced
 
 
@@ -44,7 +44,7 @@ def made_up(name: str, producer: Any, limit: float = 1.0, **changes: Any) -> Ite
         title=f"made up: {name}",
         setting=(paper("parts", 4), ours("x_0", 1.0)),
         produce=producer,
-        draw=lambda data: curves_figure(data, y_label="value"),
+        draw=lambda data: Figure(figsize=(1, 1)),  # what figures look like is tested with the papers' own items
         claims=(Claim("it ends low", decide, "low"),),
         **changes,
     )

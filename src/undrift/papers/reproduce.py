@@ -80,17 +80,9 @@ def _run(item: Item, store: Store, scale: Scale, progress: Callable[[str, int, i
 
 def draw(item: Item, data: Data, folder: Path) -> list[Path]:
     """figure.png and figure.svg."""
-    import matplotlib as mpl
+    from ..report.figures import save_figure
 
-    from ..report.style import RC
-
-    paths = [folder / f"{FIGURE}.png", folder / f"{FIGURE}.svg"]
-    with mpl.rc_context(RC):
-        figure = item.draw(data)
-        figure.savefig(paths[0], dpi=200, facecolor="white")
-        figure.set_layout_engine("none")  # it is laid out now
-        figure.savefig(paths[1], metadata={"Date": None})
-    return paths
+    return save_figure(lambda: item.draw(data), folder / FIGURE)
 
 
 def write_page_of(item: Item, data: Data, folder: Path, claims: list[dict[str, Any]], result: dict[str, Any]) -> Path:

@@ -6,18 +6,19 @@ import csv
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from rich.table import Table
 from rich.text import Text
 
 from ..advice import Advice, Candidate
 from ..advice.words import duration
+from .figures import save_figure
 from .labels import Mark, place_labels
-from .style import COLOURS, RC, looks
+from .style import COLOURS, looks
 from .tables import plain_table
 
 HEADS = ("method", "τ", "step", "rounds", "measured", "promised", "MB ↑", "MB ↓", "gradients", "time")
@@ -122,17 +123,17 @@ def page(advice: Advice, title: str, command: str) -> str:
 
 def write_figure(advice: Advice, folder: Path, title: str) -> list[Path]:
     """advice.png and advice.svg: the recommended method against its theorem; all methods over virtual time."""
-    with mpl.rc_context(RC):
+
+    def draw() -> Figure:
         figure = Figure(figsize=(11.6, 4.2), layout="constrained")
         FigureCanvasAgg(figure)
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
         figure.suptitle(title, fontsize=9, color="#333333")
         _recommended(left, advice)
         _everyone(right, advice)
-        paths = [folder / "advice.png", folder / "advice.svg"]
-        figure.savefig(paths[0], dpi=200, facecolor="white")
-        figure.savefig(paths[1], metadata={"Date": None})
-    return paths
+        return figure
+
+    return save_figure(draw, folder / "advice")
 
 
 def _recommended(panel: Axes, advice: Advice) -> None:
@@ -159,7 +160,7 @@ def _recommended(panel: Axes, advice: Advice) -> None:
         curve = promise.curve(rounds, advice.start, advice.distance, advice.smoothness or 1.0)
         panel.plot(curve, color="#666666", linewidth=1.2, linestyle=":", label=f"promised: {promise.theorem}")
         panel.set_xscale("symlog", linthresh=max(2, shown))
-        panel.xaxis.set_minor_locator(mpl.ticker.NullLocator())
+        panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xlim(left=0)
     panel.legend(frameon=False, fontsize=8, loc="upper right")
 

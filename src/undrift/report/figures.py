@@ -44,18 +44,20 @@ AXES = (
 
 def write_figures(curves: Sequence[Curve], folder: Path, title: str, measure: str, singles: bool = True) -> list[Path]:
     """figure.png and .svg with all axes side by side, and one pair of files for each axis; accuracy above the loss."""
-    written = _save(_panels(curves, AXES, title, measure), folder / "figure")
+    written = save_figure(_panels(curves, AXES, title, measure), folder / "figure")
     if singles:
         for axis in AXES:
-            written += _save(_panels(curves, (axis,), title, measure), folder / f"{measure}-{axis.file}")
+            written += save_figure(_panels(curves, (axis,), title, measure), folder / f"{measure}-{axis.file}")
     return written
 
 
-def _save(draw: Callable[[], Figure], stem: Path) -> list[Path]:
+def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
+    """What `draw` draws in the house style, as stem.png and stem.svg."""
     with mpl.rc_context(RC):
         figure = draw()
-        paths = [stem.with_suffix(".png"), stem.with_suffix(".svg")]
+        paths = [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")]
         figure.savefig(paths[0], dpi=200, facecolor="white")
+        figure.set_layout_engine("none")  # it is laid out now, which takes as long as drawing it
         figure.savefig(paths[1], metadata={"Date": None})
     return paths
 

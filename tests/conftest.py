@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 # The suite compiles hundreds of small programs and runs each for milliseconds: the compiler's long passes do not pay here.
 # Tests marked `computes` are the exception: `make unit` gives them a pass of their own with some optimisation.
@@ -31,6 +32,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 import hypothesis
 import jax
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -44,6 +46,21 @@ def _no_global_switch():
     assert not jax.config.jax_enable_x64
     yield
     assert not jax.config.jax_enable_x64
+
+
+TOGETHER = ("tests/core/", "tests/cli/")
+
+
+class ByRoom(LoadFileScheduling):
+    """A worker gets a whole file, or all files of a folder whose tests share compiled programs."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((room for room in TOGETHER if nodeid.startswith(room)), super()._split_scope(nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByRoom | None:
+    """Where files are to stay whole (`--dist loadfile`), so do these rooms."""
+    return ByRoom(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 MANY_MAPS = 50_000  # Linux allows a process 65,530

@@ -19,7 +19,7 @@ CONVEX = (
 )
 
 
-LONG = tuple(f"fedlin/fig{n}" for n in (3, 4, 6, 7, 8))
+LONG = (*(f"fedlin/fig{n}" for n in (2, 3, 4, 6, 7, 8)), "ssl/fig4")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in CONVEX])

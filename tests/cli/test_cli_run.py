@@ -22,7 +22,7 @@ def test_a_run_equals_the_library_call_and_leaves_its_files(cli, tmp_path):
     }
     expected = ud.run(ud.fedlin(eta=0.05), quadratic(clients=4, dim=6), rounds=12, steps=3)
     assert np.array_equal(np.load("r/model.npy"), expected.x)
-    table = pd.read_csv("r/history.csv")
+    table = np.genfromtxt("r/history.csv", delimiter=",", names=True)  # to the last bit
     assert len(table) == 13
     assert np.array_equal(table["gap"], expected.history["gap"])
 

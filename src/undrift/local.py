@@ -5,13 +5,13 @@ All parallel methods share one local iteration,
     y ← y − η (G_i(y) + shift + pull·(y − anchor)),      y_0 given,
 
 FedAvg with no shift, FedProx with pull β to the model, SCAFFOLD and FedLin with their corrections as shift, FedSplit's
-proximal solver with pull 1/s to its centre. `descend` performs it, for any Optax transform if one is given.
+proximal solver with pull 1/s to its centre. `descend` performs it, `descend_with` with any Optax transform.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,26 +20,31 @@ import optax
 from .errors import InputError
 from .oracles import Oracle
 
+if TYPE_CHECKING:
+    from .problems.base import ClientLoss
+
 
 @dataclasses.dataclass(frozen=True)
 class Local:
     """All that a client has at hand in an exchange: its data, its randomness, its speed."""
 
-    loss: Any  # f_i, see problems.base.ClientLoss
+    loss: ClientLoss  # f_i
     steps: Any  # τ_i
     key: jax.Array  # from (seed, round, exchange, client)
     round: Any
     client: Any  # its number
     oracle: Oracle
-    every_round: bool = True  # nobody ever misses a round
-    repeat: Any = 0  # how often this exchange was played before in this round
-    steps_key: Any = (
-        None  # of this client and round alone: what local steps draw, in however many exchanges they are taken
-    )
+    steps_key: Any  # of this client and round alone: what local steps draw, in however many exchanges they are taken
+    # Where clients play in turn there is no mean to weigh them: their steps are scaled by m·w_i. None: not in turn
+    stride: Any = None
 
     def gradient(self, x: jax.Array, step: Any = 0) -> jax.Array:
         """G_i(x): the oracle's answer at local step `step`."""
         return self.oracle.gradient(self.loss, x, self.key, step)
+
+    def strided(self, step: Any) -> Any:
+        """A step (or a step size) as long as this client's are."""
+        return step if self.stride is None else step * self.stride
 
 
 def descend(
@@ -52,39 +57,45 @@ def descend(
     pull: Any = None,
     anchor: jax.Array | None = None,
     first: jax.Array | None = None,
-    solver: optax.GradientTransformation | None = None,
 ) -> jax.Array:
     """The local iteration above, `steps` times (τ_i by default).
 
     `first`: G_i(start), if it is known already, so that it is not paid for twice. `anchor`: the start by default.
     """
     steps = local.steps if steps is None else steps
-    anchor = start if anchor is None else anchor
-
-    def direction(y: jax.Array, gradient: jax.Array) -> jax.Array:
-        total = gradient if shift is None else gradient + shift
-        return total if pull is None else total + pull * (y - anchor)
-
-    spectrum = local.loss.spectrum() if local.oracle.exact and solver is None else None
+    eta, direction = local.strided(eta), _direction(start if anchor is None else anchor, shift, pull)
+    spectrum = local.loss.spectrum() if local.oracle.exact else None
     if spectrum is not None:
         known = local.gradient(start) if first is None else first
         return _quadratic_descend(start, direction(start, known), spectrum, eta, steps, 0 if pull is None else pull)
 
-    state = () if solver is None else solver.init(start)
+    def step(y: jax.Array, gradient: jax.Array) -> jax.Array:
+        return y - eta * direction(y, gradient)
 
-    def step(y: jax.Array, state: Any, gradient: jax.Array) -> tuple[jax.Array, Any]:
-        if solver is None:
-            return y - eta * direction(y, gradient), state
-        updates, state = solver.update(direction(y, gradient), state, y)
-        return y + updates, state
+    y, done = (start, 0) if first is None else (step(start, first), 1)
+    return jax.lax.fori_loop(done, steps, lambda k, y: step(y, local.gradient(y, k)), y)
 
-    done = 0
-    y = start
-    if first is not None:
-        y, state = step(y, state, first)
-        done = 1
-    y, _ = jax.lax.fori_loop(done, steps, lambda k, c: step(c[0], c[1], local.gradient(c[0], k)), (y, state))
-    return y
+
+def descend_with(
+    solver: optax.GradientTransformation, state: Any, local: Local, start: jax.Array, pull: Any = None
+) -> tuple[jax.Array, Any]:
+    """τ_i steps of an Optax transform from this state of it, and the state they leave."""
+    direction = _direction(start, None, pull)
+
+    def step(k: jax.Array, carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+        y, state = carry
+        updates, state = solver.update(direction(y, local.gradient(y, k)), state, y)
+        return y + local.strided(updates), state
+
+    return jax.lax.fori_loop(0, local.steps, step, (start, state))
+
+
+def _direction(anchor: jax.Array, shift: jax.Array | None, pull: Any) -> Any:
+    def direction(y: jax.Array, gradient: jax.Array) -> jax.Array:
+        total = gradient if shift is None else gradient + shift
+        return total if pull is None else total + pull * (y - anchor)
+
+    return direction
 
 
 def _quadratic_descend(
@@ -122,6 +133,36 @@ def geometric_sum(ratio: jax.Array, count: Any) -> jax.Array:
     one = jnp.ones_like(ratio)
     carry = (jnp.asarray(count), jnp.zeros_like(ratio), one, one, ratio)
     return jax.lax.while_loop(lambda c: c[0] > 0, eight_doublings, carry)[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Solver:
+    """How clients take their local steps: plain ones of size η, or those of an Optax transform.
+
+    The transform starts afresh in every round, or (`goes_on`) where the client's last round left it: its moments, and the count
+    that its own schedule follows.
+    """
+
+    eta: Any
+    transform: optax.GradientTransformation | None
+    goes_on: bool = False
+
+    @classmethod
+    def of(cls, solver: Any, eta: Any, goes_on: bool = False) -> Solver:
+        if goes_on and solver is None:
+            raise InputError("keep_solver=True needs a solver whose state is kept: solver=optax.adam, for example")
+        return cls(eta, as_solver(solver, eta), goes_on)
+
+    def memory(self, x: jax.Array, loss: ClientLoss | None = None) -> Any:
+        """What a client keeps of it from round to round."""
+        return self.transform.init(x) if self.transform is not None and self.goes_on else ()
+
+    def descend(self, memory: Any, local: Local, x: jax.Array, pull: Any = None) -> tuple[jax.Array, Any]:
+        """τ_i steps from x, with pull to it: where they end, and the client's memory."""
+        if self.transform is None:
+            return descend(local, x, self.eta, pull=pull), memory
+        y, state = descend_with(self.transform, memory if self.goes_on else self.transform.init(x), local, x, pull)
+        return y, state if self.goes_on else memory
 
 
 def as_solver(solver: Any, eta: Any) -> optax.GradientTransformation | None:

@@ -6,20 +6,32 @@ every interpreter reads. A draw depends on (seed, round, client) and on nothing 
 A client that does not answer is silent for the whole round: it is told the round's first message, and nothing of it changes,
 neither its own memory nor its slot at the server; means run over those that answered. If nobody answers, the server keeps
 its memory too.
+
+*Weights.* f = Σ w_i f_i, and what a cohort S sends must be worth what all would send, in expectation. Where every client is as
+likely as any other (`uniform`, `permuted`, and a `rule` that is fair in the long run) an answer counts m·w_i/|S|; where members
+are drawn in proportion to w_i (`weighted`) it counts 1/|S|. `renormalise=True` takes w_i/Σ_S w_j instead, the ratio that many
+frameworks use: with unequal weights it is biased, and the method then ends at another point. |S| counts those that answered.
+Where clients play in turn there is no mean, and the same factor (times |S|) scales their steps.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
 
 from . import randomness
 from .errors import InputError
+
+
+class Choice(Protocol):
+    """A user's function of the round, called on the host: it names clients, or their local steps."""
+
+    def __call__(self, round: int, key: jax.Array, /) -> Any: ...
 
 
 class Draw(NamedTuple):
@@ -40,7 +52,20 @@ class Draw(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Participation(abc.ABC):
-    """Which clients form the cohort of a round."""
+    """Which clients form the cohort of a round, and what their answers count."""
+
+    @property
+    def renormalise(self) -> bool:
+        """Whether the weights of a cohort are scaled to sum to one (biased unless they are equal)."""
+        return False
+
+    def among(self, weights: np.ndarray) -> Participation:
+        """The same among clients with these weights."""
+        return self
+
+    def importance(self, relative: np.ndarray) -> np.ndarray:
+        """a_i, one per client, so that Σ_S a_i u_i / |S| is unbiased; `relative`: m·w_i."""
+        return np.ones_like(relative) if self.renormalise else relative
 
     @abc.abstractmethod
     def size(self, clients: int) -> int:
@@ -71,6 +96,7 @@ class Everyone(Participation):
 class Uniform(Participation):
     count: int
     replace: bool
+    renormalise: bool = False
 
     def size(self, clients: int) -> int:
         if not self.replace and self.count > clients:
@@ -90,12 +116,41 @@ class Uniform(Participation):
         return randomness.shuffled(place, clients, randomness.shuffle_keys(seed, randomness.tag("cohort"), at))
 
     def __str__(self) -> str:
-        return f"uniform({self.count}{', replace=True' if self.replace else ''})"
+        return f"uniform({self.count}{', replace=True' if self.replace else ''}{_suffix(self)})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Weighted(Participation):
+    count: int
+    chances: tuple[float, ...] = ()  # up to and including each client, once they are known
+
+    def among(self, weights: np.ndarray) -> Weighted:
+        running = np.cumsum(np.asarray(weights, np.float64))
+        return Weighted(self.count, tuple((running / running[-1]).tolist()))
+
+    def importance(self, relative: np.ndarray) -> np.ndarray:
+        return np.ones_like(relative)
+
+    def size(self, clients: int) -> int:
+        return self.count
+
+    def ids(self, seed: int, round: int, clients: int) -> np.ndarray:
+        return self.cohorts(seed, range(round, round + 1), clients)[0]
+
+    def cohorts(self, seed: int, rounds: range, clients: int) -> np.ndarray:
+        places = np.arange(self.count)
+        chance = randomness.uniform(seed, randomness.tag("cohort"), np.asarray(rounds)[:, None], places)
+        found = np.searchsorted(np.asarray(self.chances), chance, side="right")
+        return np.minimum(found, clients - 1).astype(np.int64)
+
+    def __str__(self) -> str:
+        return f"weighted({self.count})"
 
 
 @dataclasses.dataclass(frozen=True)
 class Permuted(Participation):
     count: int
+    renormalise: bool = False
 
     def size(self, clients: int) -> int:
         if clients % self.count:
@@ -112,13 +167,14 @@ class Permuted(Participation):
         return randomness.shuffled(place, clients, randomness.shuffle_keys(seed, randomness.tag("permutation"), which))
 
     def __str__(self) -> str:
-        return f"permuted({self.count})"
+        return f"permuted({self.count}{_suffix(self)})"
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule(Participation):
-    function: Callable[[int, jax.Array], Any]
+    function: Choice
     count: int
+    renormalise: bool = False
 
     def size(self, clients: int) -> int:
         return self.count
@@ -133,7 +189,11 @@ class Rule(Participation):
         return chosen.astype(np.int64)
 
     def __str__(self) -> str:
-        return f"rule({getattr(self.function, '__name__', 'function')})"
+        return f"rule({getattr(self.function, '__name__', 'function')}{_suffix(self)})"
+
+
+def _suffix(who: Participation) -> str:
+    return ", renormalise=True" if who.renormalise else ""
 
 
 def full() -> Everyone:
@@ -141,36 +201,51 @@ def full() -> Everyone:
     return Everyone()
 
 
-def uniform(count: int, replace: bool = False) -> Uniform:
+def uniform(count: int, replace: bool = False, renormalise: bool = False) -> Uniform:
     """`count` clients, uniformly, without or with replacement. A client drawn twice plays once and counts twice in means.
+
+    An answer counts m·w_i/|S|, which is unbiased; with `renormalise` w_i/Σ_S w_j, which is not, unless all weights are equal.
 
     >>> sorted(uniform(3).ids(seed=0, round=1, clients=3).tolist())
     [0, 1, 2]
     """
-    if int(count) != count or count < 1:
-        raise InputError(f"a cohort needs a whole number of members ≥ 1, got {count!r}")
-    return Uniform(int(count), bool(replace))
+    return Uniform(_members(count), bool(replace), bool(renormalise))
 
 
-def permuted(count: int) -> Permuted:
+def weighted(count: int) -> Weighted:
+    """`count` clients, each drawn in proportion to its weight w_i (with replacement); an answer counts 1/|S|: unbiased.
+
+    >>> weighted(4).among(np.array([0.0, 1.0])).ids(seed=0, round=1, clients=2)
+    array([1, 1, 1, 1])
+    """
+    return Weighted(_members(count))
+
+
+def permuted(count: int, renormalise: bool = False) -> Permuted:
     """One random permutation of all m clients spread over m/count rounds of `count` clients, then the next one.
 
     >>> p = permuted(2)
     >>> sorted(p.ids(0, 1, 4).tolist() + p.ids(0, 2, 4).tolist())
     [0, 1, 2, 3]
     """
-    if int(count) != count or count < 1:
-        raise InputError(f"a cohort needs a whole number of members ≥ 1, got {count!r}")
-    return Permuted(int(count))
+    return Permuted(_members(count), bool(renormalise))
 
 
-def rule(function: Callable[[int, jax.Array], Any], count: int) -> Rule:
+def rule(function: Choice, count: int, renormalise: bool = False) -> Rule:
     """A user's own choice: function(round, key) -> `count` client numbers. It is called on the host, once a round.
+
+    An answer counts m·w_i/|S|, which is right where the rule takes all clients equally often in the long run.
 
     >>> rule(lambda round, key: [round % 5, 9], count=2).ids(seed=0, round=7, clients=10)
     array([2, 9])
     """
-    return Rule(function, int(count))
+    return Rule(function, _members(count), bool(renormalise))
+
+
+def _members(count: Any) -> int:
+    if isinstance(count, bool) or int(count) != count or count < 1:
+        raise InputError(f"a cohort needs a whole number of members ≥ 1, got {count!r}")
+    return int(count)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,7 +266,7 @@ def random_steps(low: int, high: int) -> RandomSteps:
     return RandomSteps(int(low), int(high))
 
 
-Steps = int | Sequence[int] | np.ndarray | RandomSteps | Callable[[int, jax.Array], Any]
+Steps = int | Sequence[int] | np.ndarray | RandomSteps | Choice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,13 +293,12 @@ class Plan:
     @property
     def everyone_every_round(self) -> bool:
         """Nobody ever misses a round."""
-        return self._all_take_part and self.failures == 0
+        return self.failures == 0 and takes_all(self.participation, self.clients)
 
     @property
-    def _all_take_part(self) -> bool:
-        who = self.participation
-        in_some_order = isinstance(who, Uniform | Permuted) and who.count == self.clients
-        return isinstance(who, Everyone) or (in_some_order and not getattr(who, "replace", False))
+    def renormalise(self) -> bool:
+        """Whether means run over the members' own weights: all are there, or somebody asked for it."""
+        return self.everyone_every_round or self.participation.renormalise
 
     @property
     def same_for_all_seeds(self) -> bool:
@@ -274,6 +348,12 @@ class Plan:
     def __str__(self) -> str:
         steps = self.steps if not callable(self.steps) else getattr(self.steps, "__name__", "function")
         return f"participation={self.participation}, steps={steps}, failures={self.failures:g}"
+
+
+def takes_all(who: Participation, clients: int) -> bool:
+    """Whether every cohort is all m clients, in whatever order."""
+    in_some_order = isinstance(who, Uniform | Permuted) and who.count == clients
+    return isinstance(who, Everyone) or (in_some_order and not getattr(who, "replace", False))
 
 
 def _user_key(seed: int, what: str, round: int) -> jax.Array:

@@ -16,24 +16,24 @@ its own kind (see `compression`). All functions are pure and traceable by JAX.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
-Tree: TypeAlias = Any
+from . import signatures
+from .signatures import Tree
+
+if TYPE_CHECKING:
+    from .problems.base import ClientLoss
 
 
 class Memory(NamedTuple):
-    """Where a method keeps what it needs for the next round.
-
-    `init` describes `slots` and `clients` for one client; interpreters lay them out for all m.
-    """
+    """Where a method keeps what it needs for the next round."""
 
     server: Tree
-    slots: Tree = ()  # one per client, kept at the server
-    clients: Tree = ()  # one per client, kept at that client
+    slots: Tree = ()  # one row per client, kept at the server
+    clients: Tree = ()  # one row per client, kept at that client
 
 
 class Cohort(NamedTuple):
@@ -42,17 +42,33 @@ class Cohort(NamedTuple):
     ids: jax.Array
     steps: jax.Array  # τ_i
     weights: jax.Array  # w_i, normalised over all m clients
+    importance: jax.Array | None  # a_i with mean = Σ a_i u_i / |S| unbiased; None: shares in proportion to w_i
     answered: jax.Array | None  # None: everyone did
-    population: int  # m
     key: jax.Array  # the server's randomness in this exchange
+    stride: jax.Array | None = None  # in turn: by how much the steps of each client are scaled, see `Local.stride`
 
     @property
     def heard(self) -> jax.Array:
         """Whether anyone with a positive weight answered; if not, interpreters leave the server's memory as it is."""
         return jnp.sum(self._present(self.weights)) > 0
 
-    def mean(self, ups: Tree) -> Tree:
-        """Σ w_i u_i / Σ w_i over the members that answered."""
+    def mean(self, ups: Tree, around: Tree | None = None) -> Tree:
+        """An unbiased estimate of Σ_i w_i u_i from those that answered: Σ c_i u_i, c_i = a_i/|S| (all m: c_i = w_i).
+
+        The c_i of a cohort need not sum to one. Where u_i are models rather than differences, say `around` which point x:
+        then it is x + Σ c_i (u_i − x), as unbiased and near the models.
+        """
+        if self.importance is None:
+            return self.average(ups)
+        present = self._present(self.importance)
+        share = present / jnp.maximum(jnp.sum(self._present(jnp.ones_like(self.weights))), 1)
+        total = jax.tree.map(lambda u: _weighted_sum(share, self._present(u)), ups)
+        if around is None:
+            return total
+        return jax.tree.map(lambda part, x: part + (1 - jnp.sum(share)).astype(part.dtype) * x, total, around)
+
+    def average(self, ups: Tree) -> Tree:
+        """Σ w_i u_i / Σ w_i over the members that answered: between the smallest and the largest, but biased for a cohort."""
         share = self._present(self.weights)
         share = share / jnp.sum(share)
         return jax.tree.map(lambda u: _weighted_sum(share, self._present(u)), ups)
@@ -75,38 +91,62 @@ class Cohort(NamedTuple):
         return ~jnp.any(jnp.tril(same, k=-1), axis=1)
 
 
-def no_work(steps: Any) -> Any:
+class Gradients(NamedTuple):
+    """What a client evaluates in an exchange."""
+
+    calls: Any  # of its oracle, or of components
+    components: Any = None  # single f_ij among them; None: as many as so many calls of the oracle cost
+
+
+def no_work(steps: Any, sizes: Any) -> Gradients:
     """An exchange without gradients."""
-    return 0 * steps
+    return Gradients(0 * steps)
+
+
+def every_step(steps: Any, sizes: Any) -> Gradients:
+    """A gradient for each local step."""
+    return Gradients(steps)
+
+
+def once(steps: Any, sizes: Any) -> Gradients:
+    """A single gradient."""
+    return Gradients(0 * steps + 1)
+
+
+class Account(NamedTuple):
+    """What is only counted or shown of an exchange."""
+
+    work: signatures.Work = no_work
+    endpoint: signatures.Endpoint | None = None  # for the drift
+    on_wire: bool = True  # False: nothing leaves the machine (centralised baselines)
+    # Over which link messages are counted: "down" (server → client), "up" (client → server), "peer" (client → client) or
+    # "none" (already there)
+    down_link: str = "down"
+    up_link: str = "up"
 
 
 class Exchange(NamedTuple):
     """One message down and one message up, for every member of the cohort."""
 
     name: str
-    send: Callable[[Tree, Tree], Tree]  # (server, slot_i) -> down_i
-    client: Callable[
-        [Tree, Tree, Any], tuple[Tree, Tree]
-    ]  # (client_i, down_i, local) -> (client_i, up_i); runs at the data
-    receive: Callable[[Tree, Tree, Tree, Cohort], tuple[Tree, Tree]]  # (server, slots, ups, cohort) -> (server, slots)
-    prepare: Callable[[Tree, jax.Array], Tree] | None = None  # (server, key) -> server, once, before anything is sent
-    work: Callable[[Any], Any] = no_work  # τ_i -> gradients that the client evaluates
-    work_if_absent: Callable[[Any], Any] | None = None  # the same where clients may miss rounds, if that changes it
-    # (τ_i, n_i, nobody misses rounds) -> (gradients, component gradients): in place of `work` where n_i matters
-    cost: Callable[[Any, Any, bool], tuple[Any, Any]] | None = None
-    endpoint: Callable[[Tree, Tree], jax.Array] | None = None  # (down_i, up_i) -> end of its local path, for the drift
-    on_wire: bool = True  # False: nothing leaves the machine (centralised baselines)
-    down_link: str = (
-        "down"  # over which link the messages are counted: "down" (server → client), "up" (client → server),
-    )
-    up_link: str = "up"  # "peer" (client → client) or "none" (already there)
+    send: signatures.Send
+    client: signatures.AtClient
+    receive: signatures.Receive
+    account: Account = Account()
+    prepare: signatures.Prepare | None = None
+
+
+class AtServer(NamedTuple):
+    """A step that the server takes by itself: `receive` without messages."""
+
+    step: signatures.Receive
 
 
 class Repeat(NamedTuple):
     """A dialogue: the program again and again, client i taking part in the first counts(τ_i) repeats."""
 
     program: Program
-    counts: Callable[[Any], Any] = lambda steps: steps
+    counts: signatures.Counts = lambda steps: steps
 
 
 class OneByOne(NamedTuple):
@@ -115,29 +155,67 @@ class OneByOne(NamedTuple):
     program: Program
 
 
-Step: TypeAlias = Exchange | Repeat | OneByOne
+Step: TypeAlias = Exchange | AtServer | Repeat | OneByOne
 Program: TypeAlias = tuple[Step, ...]
+
+
+def just_x(x: jax.Array) -> tuple[jax.Array, tuple[()]]:
+    """A server that keeps the model and nothing else."""
+    return x, ()
+
+
+def nothing(x: jax.Array, loss: ClientLoss) -> tuple[()]:
+    """A client that keeps nothing."""
+    return ()
+
+
+def itself(server: Tree) -> jax.Array:
+    """The model of a server that keeps nothing else."""
+    return server
+
+
+class Diagnostics(NamedTuple):
+    """Numbers that tell how a method is doing, as columns of the history; played after a round, where somebody asks."""
+
+    client: signatures.ClientDiagnosis
+    server: signatures.ServerDiagnosis
 
 
 class Algorithm(NamedTuple):
     """A method: what it remembers and what a round is."""
 
-    init: Callable[[jax.Array], Memory]  # x0 -> memory for one client
     round: Program
-    model: Callable[[Tree], jax.Array]  # server memory -> x
+    server: signatures.ServerMemory = just_x
+    client: signatures.ClientMemory = nothing
+    model: signatures.Model = itself
     start: Program = ()  # played once by all m clients before round 1
-    remember: Callable[[jax.Array, Any], Tree] | None = (
-        None  # (x0, f_i) -> client memory whose shape depends on its data
-    )
     first: Program | None = None  # the program of round 1 where it differs from the others
+    diagnostics: Diagnostics | None = None
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """All of them, known by their place in this list: those of the start, of the first round, of every other round."""
+        return [e for program in (self.start, self.first or (), self.round) for e in exchanges(program)]
 
 
 def exchanges(program: Program) -> list[Exchange]:
     """All exchanges of a program, in order, each once."""
     found: list[Exchange] = []
     for step in program:
-        found.extend([step] if isinstance(step, Exchange) else exchanges(step.program))
+        if isinstance(step, Exchange):
+            found.append(step)
+        elif not isinstance(step, AtServer):
+            found.extend(exchanges(step.program))
     return found
+
+
+def placed(program: Program, place: int) -> list[tuple[int, Step]]:
+    """The steps of a program whose first exchange has this place, each with the place of its first exchange."""
+    steps = []
+    for step in program:
+        steps.append((place, step))
+        place += len(exchanges((step,)))
+    return steps
 
 
 def _column(mask: jax.Array, rows: jax.Array) -> jax.Array:

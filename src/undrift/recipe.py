@@ -6,7 +6,8 @@
 `fedavg(eta=0.1)` is a `Method`: the factory, its *numbers* (parameters annotated `float`, handed to the compiled program as
 inputs) and its *settings* (everything else, part of the program). Two methods that differ in numbers only share one compiled
 program, and a grid of step sizes is one program with a batch axis. `fedavg(eta="theorem")` leaves a number open until the
-method meets a problem (`theory.step_rule`).
+method meets a problem (`theory.step_rule`); `fedavg(eta=schedule)` makes it a function of the round, which is part of the
+program.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, overload
 
 import jax
 import jax.numpy as jnp
@@ -29,23 +30,69 @@ THEOREM = "theorem"  # in place of a number: let the theorem that covers the met
 PLACEHOLDER = 1.0  # of such a number until the problem is known
 
 
+class Surroundings(NamedTuple):
+    """What a factory may ask of a run, by naming a parameter so; interpreters fill it in, not users."""
+
+    halves: Any = None  # the two halves of the problem's model, where it is cut
+    every_round: bool = True  # nobody ever misses a round
+    diagnose: bool = False  # somebody asked for the method's diagnostics
+
+
+ANYWHERE = Surroundings()
+
+
+class Build(Protocol):
+    """A factory of algorithms: numbers and settings in, an `Algorithm` out."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Algorithm: ...
+
+
+class Schedule(Protocol):
+    """A number of the round: 0 in the first round, as Optax counts."""
+
+    def __call__(self, count: Any, /) -> Any: ...
+
+
+class Wrapper(Protocol):
+    """An algorithm made from another; hashable."""
+
+    def __call__(self, algorithm: Algorithm, /) -> Algorithm: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Bare:
+    """The factory of an algorithm that was given as it is; two of the same algorithm are the same factory."""
+
+    algorithm: Algorithm
+
+    def __call__(self) -> Algorithm:
+        return self.algorithm
+
+
 @dataclasses.dataclass(frozen=True)
 class Recipe:
     """The hashable half of a method: what the compiled program depends on."""
 
-    factory: Callable[..., Algorithm]
+    factory: Build
     settings: tuple[tuple[str, Any], ...]
     name: str
     centralised: bool = False  # runs on the pooled problem
-    wrap: tuple[Callable[[Algorithm], Algorithm], ...] = ()
+    wrap: tuple[Wrapper, ...] = ()
     oracle: Oracle | None = None  # used where the user names none
     ordered: bool = False  # clients in turn: a fresh random order every round
-    split: bool = False  # needs to know where the problem's model is cut
+    asks: tuple[str, ...] = ()  # the surroundings it wants to know
+    schedules: tuple[tuple[str, Schedule], ...] = ()  # numbers that change by round
 
-    def build(self, numbers: Mapping[str, Any], problem: Any = None) -> Algorithm:
-        """The algorithm with these numbers (concrete or traced), for this problem."""
-        cut = {"halves": None if problem is None else problem.halves} if self.split else {}
-        algorithm = self.factory(**dict(self.settings), **numbers, **cut)
+    @property
+    def split(self) -> bool:
+        """Whether it needs to know where the problem's model is cut."""
+        return "halves" in self.asks
+
+    def build(self, numbers: Mapping[str, Any], surroundings: Surroundings = ANYWHERE, round: Any = None) -> Algorithm:
+        """The algorithm of this round with these numbers (concrete or traced); round=None: of no round in particular."""
+        told = {name: getattr(surroundings, name) for name in self.asks}
+        scheduled = {name: _at(schedule, round) for name, schedule in self.schedules}
+        algorithm = self.factory(**dict(self.settings), **numbers, **scheduled, **told)
         for wrapper in self.wrap:
             algorithm = wrapper(algorithm)
         return algorithm
@@ -66,10 +113,10 @@ class Method:
     def name(self) -> str:
         return self.recipe.name
 
-    def build(self, problem: Any = None) -> Algorithm:
-        return self.recipe.build(self.numbers, problem)
+    def build(self, surroundings: Surroundings = ANYWHERE, round: Any = None) -> Algorithm:
+        return self.recipe.build(self.numbers, surroundings, round)
 
-    def wrapped(self, wrapper: Callable[[Algorithm], Algorithm]) -> Method:
+    def wrapped(self, wrapper: Wrapper) -> Method:
         """The same method with its algorithm passed through `wrapper` (hashable)."""
         return dataclasses.replace(self, recipe=dataclasses.replace(self.recipe, wrap=(*self.recipe.wrap, wrapper)))
 
@@ -87,7 +134,8 @@ class Method:
     def __str__(self) -> str:
         settings = [f"{k}={v}" for k, v in self.recipe.settings if v is not None]
         numbers = [f"{k}={THEOREM if k in self.by_theorem else format(v, 'g')}" for k, v in self.numbers.items()]
-        inside = ", ".join(numbers + settings)
+        changing = [f"{k}={_schedule_words(schedule)}" for k, schedule in self.recipe.schedules]
+        inside = ", ".join(numbers + changing + settings)
         around = "".join(f" + {wrapper}" for wrapper in self.recipe.wrap)
         return f"{self.name}({inside}){around}"
 
@@ -95,18 +143,18 @@ class Method:
 class Factory:
     """What `@method` returns: call it for a `Method`, read its signature for the parameters."""
 
-    def __init__(self, function: Callable[..., Algorithm], centralised: bool, ordered: bool) -> None:
+    def __init__(self, function: Build, centralised: bool, ordered: bool) -> None:
         self.function, self.centralised, self.ordered = function, centralised, ordered
         given = inspect.signature(function)
-        self.split = "halves" in given.parameters  # filled in by interpreters, not by users
-        self.signature = given.replace(parameters=[p for n, p in given.parameters.items() if n != "halves"])
+        self.asks = tuple(name for name in given.parameters if name in Surroundings._fields)
+        self.signature = given.replace(parameters=[p for n, p in given.parameters.items() if n not in self.asks])
         self.traced = tuple(
             name for name, parameter in self.signature.parameters.items() if _is_float(parameter.annotation)
         )
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Method:
-        name = self.function.__name__
+        name = self.function.__name__  # type: ignore[attr-defined]
         for given in kwargs:
             if given not in self.signature.parameters:
                 raise unknown(f"parameter of {name}", given, self.signature.parameters)
@@ -115,24 +163,42 @@ class Factory:
         except TypeError as error:
             raise InputError(f"{name}{self.signature}: {error}") from None
         bound.apply_defaults()
-        waiting = tuple(
-            k for k, v in bound.arguments.items() if k in self.traced and isinstance(v, str) and v == THEOREM
+        given_numbers = {k: v for k, v in bound.arguments.items() if k in self.traced and v is not None}
+        waiting = tuple(k for k, v in given_numbers.items() if isinstance(v, str) and v == THEOREM)
+        schedules = tuple((k, _schedule(name, k, v)) for k, v in given_numbers.items() if callable(v))
+        numbers = {
+            k: PLACEHOLDER if k in waiting else _number(name, k, v) for k, v in given_numbers.items() if not callable(v)
+        }
+        settings = tuple((k, _frozen(v)) for k, v in bound.arguments.items() if k not in given_numbers)
+        recipe = Recipe(
+            self.function,
+            settings,
+            name,
+            self.centralised,
+            ordered=self.ordered,
+            asks=self.asks,
+            schedules=schedules,
         )
-        given_numbers = {k: PLACEHOLDER if k in waiting else v for k, v in bound.arguments.items()}
-        numbers = {k: _number(name, k, v) for k, v in given_numbers.items() if k in self.traced and v is not None}
-        settings = tuple((k, _frozen(v)) for k, v in bound.arguments.items() if k not in numbers)
-        made = Method(
-            Recipe(self.function, settings, name, self.centralised, ordered=self.ordered, split=self.split),
-            numbers,
-            waiting,
-        )
+        made = Method(recipe, numbers, waiting)
         made.build()  # lets the factory refuse bad values now, not inside a compiled program
         return made
 
 
+class MethodDecorator(Protocol):
+    def __call__(self, function: Build, /) -> Factory: ...
+
+
+@overload
+def method(function: Build) -> Factory: ...
+
+
+@overload
+def method(*, centralised: bool = False, ordered: bool = False) -> MethodDecorator: ...
+
+
 def method(
-    function: Callable[..., Algorithm] | None = None, *, centralised: bool = False, ordered: bool = False
-) -> Any:
+    function: Build | None = None, *, centralised: bool = False, ordered: bool = False
+) -> Factory | MethodDecorator:
     """Turn a function that returns an `Algorithm` into a method factory.
 
     centralised: it runs on the pooled problem. ordered: clients play in turn, so full participation means a fresh random order.
@@ -142,7 +208,7 @@ def method(
     {'eta': 0.5, 'server_eta': 1.0}
     """
     if function is None:
-        return functools.partial(method, centralised=centralised, ordered=ordered)
+        return functools.partial(Factory, centralised=centralised, ordered=ordered)
     return Factory(function, centralised, ordered)
 
 
@@ -151,7 +217,7 @@ def as_method(given: Any) -> Method:
     if isinstance(given, Method):
         return given
     if isinstance(given, Algorithm):
-        return Method(Recipe(lambda: given, (), "own"), {})
+        return Method(Recipe(Bare(given), (), "own"), {})
     hint = " (call the factory: ud.fedlin(eta=…))" if isinstance(given, Factory) else ""
     raise InputError(f"a method is what ud.fedlin(…) and its kin return, or an Algorithm; got {given!r}{hint}")
 
@@ -187,7 +253,29 @@ def _is_float(annotation: Any) -> bool:
 
 def _number(method_name: str, name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number | np.ndarray | jnp.ndarray):
-        raise InputError(f"{method_name}: {name} must be a number, got {value!r}")
+        raise InputError(f"{method_name}: {name} must be a number or a schedule of the round, got {value!r}")
     if np.ndim(value):
         raise InputError(f"{method_name}: {name} must be one number, got an array of shape {np.shape(value)}")
     return float(value)
+
+
+def _schedule(method_name: str, name: str, given: Schedule) -> Schedule:
+    try:
+        shape = jax.eval_shape(lambda count: jnp.asarray(given(count)), jax.ShapeDtypeStruct((), jnp.int32))
+    except Exception as error:
+        raise InputError(
+            f"{method_name}: a schedule of {name} is a function of the round's number in jax.numpy, such as an Optax "
+            f"schedule; this one fails: {error}"
+        ) from error
+    if shape.shape != () or not jnp.issubdtype(shape.dtype, jnp.number):
+        raise InputError(f"{method_name}: a schedule of {name} returns one number, this one {shape}")
+    return given
+
+
+def _at(schedule: Schedule, round: Any) -> Any:
+    return PLACEHOLDER if round is None else schedule(jnp.maximum(round - 1, 0))
+
+
+def _schedule_words(schedule: Schedule) -> str:
+    name = getattr(schedule, "__qualname__", type(schedule).__name__)
+    return f"schedule {name.removesuffix('.<locals>.schedule').removesuffix('.schedule')}"

@@ -6,17 +6,20 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ..errors import InputError, unknown
-from ..local import descend
+from ..local import Local, descend
 from ..oracles import minibatch
-from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..protocol import Account, Algorithm, Cohort, Exchange, Gradients, every_step
 from ..recipe import Method, method, positive
-from .tracking import Order, check_batch, check_order, component_at, empty_table
+from .tracking import Order, check_batch, check_order, component_at, empty_table, table_work
+
+if TYPE_CHECKING:
+    from ..problems.base import ClientLoss
 
 
 @method(centralised=True)
@@ -30,14 +33,14 @@ def gd(eta: float) -> Algorithm:
     """
     positive(eta=eta)
 
-    def client(memory: tuple[()], x: jax.Array, local: Any) -> tuple[tuple[()], jax.Array]:
+    def client(memory: tuple[()], x: jax.Array, local: Local) -> tuple[tuple[()], jax.Array]:
         return memory, descend(local, x, eta)
 
     def receive(x: jax.Array, slots: Any, y: jax.Array, cohort: Cohort) -> tuple[jax.Array, Any]:
         return cohort.mean(y), slots
 
-    steps = Exchange("steps", lambda x, slot: x, client, receive, work=lambda steps: steps, on_wire=False)
-    return Algorithm(init=Memory, round=(steps,), model=lambda x: x)
+    steps = Exchange("steps", lambda x, slot: x, client, receive, Account(every_step, on_wire=False))
+    return Algorithm((steps,))
 
 
 def _checked(function: Callable[..., Method]) -> Callable[..., Method]:
@@ -94,14 +97,14 @@ def iag(eta: float, order: Order = "cyclic", batch: int = 1) -> Algorithm:
     check_order(order)
     check_batch(batch)
 
-    def remember(x: jax.Array, loss: Any) -> Aggregated:
+    def remember(x: jax.Array, loss: ClientLoss) -> Aggregated:
         return Aggregated(empty_table(loss, x, batch), jnp.zeros_like(x), jnp.asarray(0, jnp.int32))
 
-    def fill(memory: Aggregated, x: jax.Array, local: Any) -> tuple[Aggregated, tuple[()]]:
+    def fill(memory: Aggregated, x: jax.Array, local: Local) -> tuple[Aggregated, tuple[()]]:
         table, total = local.loss.track(x, batch)
         return Aggregated(table, total, memory.refreshes), ()
 
-    def client(memory: Aggregated, x: jax.Array, local: Any) -> tuple[Aggregated, jax.Array]:
+    def client(memory: Aggregated, x: jax.Array, local: Local) -> tuple[Aggregated, jax.Array]:
         count = local.loss.component_count(batch)
 
         def step(k: jax.Array, carry: Any) -> Any:
@@ -117,12 +120,10 @@ def iag(eta: float, order: Order = "cyclic", batch: int = 1) -> Algorithm:
     def receive(x: jax.Array, slots: Any, y: jax.Array, cohort: Cohort) -> tuple[jax.Array, Any]:
         return cohort.mean(y), slots
 
-    def whole_table(steps: Any, sizes: Any, every_round: bool) -> tuple[Any, Any]:
-        return -(-sizes // batch), sizes
+    def one_each(steps: Any, sizes: Any) -> Gradients:
+        return Gradients(steps, steps * batch)
 
-    def one_each(steps: Any, sizes: Any, every_round: bool) -> tuple[Any, Any]:
-        return steps, steps * batch
-
-    first = Exchange("table", lambda x, slot: x, fill, lambda x, s, u, c: (x, s), cost=whole_table, on_wire=False)
-    walk = Exchange("steps", lambda x, slot: x, client, receive, cost=one_each, on_wire=False)
-    return Algorithm(init=Memory, remember=remember, start=(first,), round=(walk,), model=lambda x: x)
+    whole_table = Account(table_work(batch), on_wire=False)
+    first = Exchange("table", lambda x, slot: x, fill, lambda x, s, u, c: (x, s), whole_table)
+    walk = Exchange("steps", lambda x, slot: x, client, receive, Account(one_each, on_wire=False))
+    return Algorithm((walk,), client=remember, start=(first,))

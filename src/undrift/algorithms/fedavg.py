@@ -8,8 +8,8 @@ import jax
 import optax
 
 from ..errors import InputError
-from ..local import as_solver, descend
-from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..local import Local, Solver
+from ..protocol import Account, Algorithm, Cohort, Exchange, every_step
 from ..recipe import method, not_negative, positive
 
 
@@ -19,11 +19,14 @@ class Server(NamedTuple):
 
 
 @method
-def fedavg(eta: float, server_eta: float = 1.0, solver: Any = None, server: Any = None) -> Algorithm:
+def fedavg(
+    eta: float, server_eta: float = 1.0, solver: Any = None, server: Any = None, keep_solver: bool = False
+) -> Algorithm:
     """↓x; y_i = τ_i steps y ← y − η G_i(y) from x; ↑y_i − x; x ← x + η_s mean_i(y_i − x).
 
-    `solver`: any Optax transform, or a function of η such as `optax.adam`, in place of plain gradient steps. `server`: any
-    Optax transform that takes −mean_i(y_i − x) as its gradient (the FedOpt family: Reddi et al. 2021); it replaces η_s.
+    `solver`: any Optax transform, or a function of η such as `optax.adam`, in place of plain gradient steps; it starts afresh
+    in every round, or goes on where the client's last round left it (`keep_solver`). `server`: any Optax transform that takes
+    −mean_i(y_i − x) as its gradient (the FedOpt family: Reddi et al. 2021); it replaces η_s.
 
     McMahan et al., "Communication-efficient learning of deep networks from decentralized data" (2017).
 
@@ -33,11 +36,18 @@ def fedavg(eta: float, server_eta: float = 1.0, solver: Any = None, server: Any 
     >>> f"{r.x[0]:.2f}, but x* = {p.optimum.x[0]:.2f}"
     '30.17, but x* = 34.33'
     """
-    return averaging(eta, 0.0, server_eta, solver, server)
+    return averaging(Solver.of(solver, eta, keep_solver), 0.0, server_eta, server)
 
 
 @method
-def fedprox(eta: float, beta: float, server_eta: float = 1.0, solver: Any = None, server: Any = None) -> Algorithm:
+def fedprox(
+    eta: float,
+    beta: float,
+    server_eta: float = 1.0,
+    solver: Any = None,
+    server: Any = None,
+    keep_solver: bool = False,
+) -> Algorithm:
     """As FedAvg, with local steps on f_i(y) + (β/2)‖y − x‖²; β = 0 is FedAvg.
 
     Li et al., "Federated optimization in heterogeneous networks" (2018).
@@ -49,21 +59,17 @@ def fedprox(eta: float, beta: float, server_eta: float = 1.0, solver: Any = None
     True
     """
     not_negative(beta=beta)
-    return averaging(eta, beta, server_eta, solver, server)
+    return averaging(Solver.of(solver, eta, keep_solver), beta, server_eta, server)
 
 
-def averaging(eta: Any, beta: Any, server_eta: Any, solver: Any, server: Any) -> Algorithm:
+def averaging(solver: Solver, beta: Any, server_eta: Any, server: optax.GradientTransformation | None) -> Algorithm:
     """The common body: local steps with pull β to x, then a server step along their mean."""
-    positive(eta=eta, server_eta=server_eta)
-    transform = as_solver(solver, eta)
+    positive(eta=solver.eta, server_eta=server_eta)
     if server is not None and not isinstance(server, optax.GradientTransformation):
         raise InputError(f"server must be an Optax transform such as optax.adam(0.01), got {server!r}")
 
-    def init(x: jax.Array) -> Memory:
-        return Memory(Server(x, () if server is None else server.init(x)))
-
-    def client(memory: tuple[()], x: jax.Array, local: Any) -> tuple[tuple[()], jax.Array]:
-        y = descend(local, x, eta, pull=beta, solver=transform)
+    def client(memory: Any, x: jax.Array, local: Local) -> tuple[Any, jax.Array]:
+        y, memory = solver.descend(memory, local, x, pull=beta)
         return memory, y - x
 
     def receive(state: Server, slots: Any, moves: jax.Array, cohort: Cohort) -> tuple[Server, Any]:
@@ -78,7 +84,11 @@ def averaging(eta: Any, beta: Any, server_eta: Any, solver: Any, server: Any) ->
         send=lambda state, slot: state.x,
         client=client,
         receive=receive,
-        work=lambda steps: steps,
-        endpoint=lambda x, move: x + move,
+        account=Account(every_step, endpoint=lambda x, move: x + move),
     )
-    return Algorithm(init=init, round=(local_steps,), model=lambda state: state.x)
+    return Algorithm(
+        (local_steps,),
+        server=lambda x: (Server(x, () if server is None else server.init(x)), ()),
+        client=solver.memory,
+        model=lambda state: state.x,
+    )

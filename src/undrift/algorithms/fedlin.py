@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from ..compression import Compressor, feedback, no_error
-from ..local import descend
-from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..errors import InputError
+from ..local import Local, descend
+from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, Gradients, every_step, once
 from ..recipe import method, positive
 from ..wire import dense
+
+if TYPE_CHECKING:
+    from ..problems.base import ClientLoss
 
 
 class Server(NamedTuple):
@@ -22,21 +26,30 @@ class Server(NamedTuple):
 
 
 class Client(NamedTuple):
+    x: Any  # the model; kept where nobody misses a round, so that it need not be sent again
     G: jax.Array  # ∇f_i(x)
     rho: Any  # ρ_i, what the client's compressor has withheld so far
 
 
 @method
-def fedlin(eta: float, up: Compressor | None = None, down: Compressor | None = None) -> Algorithm:
+def fedlin(
+    eta: float,
+    up: Compressor | None = None,
+    down: Compressor | None = None,
+    first_direction: Any = None,
+    every_round: bool = True,
+) -> Algorithm:
     """Algorithm 1 of the paper, in full; η is η̄, client i steps with η̄/τ_i.
 
-    Start: g = ∇f(x), uncompressed. Then in every round
-     1. ↓(x, g); y ← y − (η̄/τ_i)(G_i(y) − G_i(x) + g), τ_i steps from x; ↑y_i; x ← mean y_i
-     2. ↓x; h_i = C_up(ρ_i + G_i(x)); ρ_i ← ρ_i + G_i(x) − h_i; ↑h_i; g = C_down(e + mean h_i); e ← e + mean h_i − g.
+    Start: ↓x; G_i = G_i(x); ↑G_i; g = mean G_i, uncompressed. Then in every round
+     1. ↓g; y ← y − (η̄/τ_i)(G_i(y) − G_i + g), τ_i steps from x; ↑y_i; x ← mean y_i
+     2. ↓x; G_i = G_i(x); h_i = C_up(ρ_i + G_i); ρ_i ← ρ_i + G_i − h_i; ↑h_i; g = C_down(e + mean h_i); e ← e + mean h_i − g.
 
-    `up`, `down`: compressors of h_i and g, with memory (Theorems 7, 8) or without (Theorem 6). G_i(x) of step 2 is kept: it
-    is also the gradient of the next round's first local step, so a round costs τ_i gradients. A client that may have missed
-    the last round (partial participation, failures) cannot rely on it and asks again: τ_i + 1.
+    `up`, `down`: compressors of h_i and g, with memory (Theorems 7, 8) or without (Theorem 6). `first_direction`: g_1 in place
+    of the mean gradient (the paper allows any); nothing is sent up at the start then. G_i is also the gradient of the next
+    round's first local step, so a round costs τ_i gradients and two vectors down. A client that may have missed the last round
+    (partial participation, failures) is told (x, g) in 1 and asks for G_i(x) again: τ_i + 1 gradients.
+    Diagnostic: `direction_error` = ‖g − ∇f(x)‖.
 
     Mitra, Jaafar, Pappas, Hassani, "Linear convergence in federated learning: tackling client heterogeneity and sparse
     gradients" (2021).
@@ -49,62 +62,81 @@ def fedlin(eta: float, up: Compressor | None = None, down: Compressor | None = N
     """
     positive(eta=eta)
 
-    def init(x: jax.Array) -> Memory:
-        zero = jnp.zeros_like(x)
-        g = zero if down is None else down.compress(zero, jax.random.key(0))
-        return Memory(
-            Server(x, g, no_error(down, x), () if down is None else zero), clients=Client(zero, no_error(up, x))
-        )
+    def server(x: jax.Array) -> tuple[Server, tuple[()]]:
+        g_1 = _first(first_direction, x)
+        if down is None:
+            return Server(x, g_1, (), ()), ()
+        # g is what round 2 sends if nobody answers in round 1.
+        return Server(x, down.compress(g_1, jax.random.key(0)), no_error(down, x), g_1), ()
 
-    def take_local_steps(memory: Client, message: tuple[jax.Array, Any], local: Any) -> tuple[Client, jax.Array]:
-        x, g = message
-        G = memory.G if local.every_round else local.gradient(x)
-        y = descend(local, x, eta / local.steps, shift=dense(g) - G, first=G)
-        return memory._replace(G=G), y
+    def client(x: jax.Array, loss: ClientLoss) -> Client:
+        return Client(x if every_round else (), jnp.zeros_like(x), no_error(up, x))
+
+    def take_gradient(memory: Client, x: jax.Array, local: Local) -> Client:
+        return Client(x if every_round else (), local.gradient(x), memory.rho)
+
+    def take_local_steps(memory: Client, message: Any, local: Local) -> tuple[Client, jax.Array]:
+        x, g = (memory.x, message) if every_round else message
+        if not every_round:
+            memory = take_gradient(memory, x, local)
+        return memory, descend(local, x, eta / local.steps, shift=dense(g) - memory.G, first=memory.G)
 
     def average(server: Server, slots: Any, y: jax.Array, cohort: Cohort) -> tuple[Server, Any]:
-        return server._replace(x=cohort.mean(y)), slots
+        return server._replace(x=cohort.mean(y, around=server.x)), slots
 
-    def upload_gradient(memory: Client, x: jax.Array, local: Any) -> tuple[Client, Any]:
-        G = local.gradient(x)
-        h, rho = feedback(up, memory.rho, G, local.key)
-        return Client(G, rho), h
+    def upload_gradient(memory: Client, x: jax.Array, local: Local) -> tuple[Client, Any]:
+        memory = take_gradient(memory, x, local)
+        h, rho = feedback(up, memory.rho, memory.G, local.key)
+        return memory._replace(rho=rho), h
 
     def new_direction(server: Server, slots: Any, h: Any, cohort: Cohort) -> tuple[Server, Any]:
         mean = cohort.mean(h if up is None else jax.vmap(dense)(h))
         g, e = feedback(down, server.e, mean, cohort.key)
         return server._replace(g=g, e=e), slots
 
-    def first_gradient(memory: Client, x: jax.Array, local: Any) -> tuple[Client, jax.Array]:
-        G = local.gradient(x)
-        return memory._replace(G=G), G
+    def first_gradient(memory: Client, x: jax.Array, local: Local) -> tuple[Client, Any]:
+        memory = take_gradient(memory, x, local)
+        return memory, memory.G if first_direction is None else ()
 
-    def first_direction(server: Server, slots: Any, G: jax.Array, cohort: Cohort) -> tuple[Server, Any]:
+    def first_mean(server: Server, slots: Any, G: Any, cohort: Cohort) -> tuple[Server, Any]:
+        if first_direction is not None:
+            return server, slots
         mean = cohort.mean(G)
-        if down is None:
-            return server._replace(g=mean), slots
-        # g is what round 2 sends if nobody answers in round 1.
-        return server._replace(g=down.compress(mean, cohort.key), g_1=mean), slots
+        return (
+            server._replace(g=mean) if down is None else server._replace(g=down.compress(mean, cohort.key), g_1=mean)
+        ), slots
 
-    def once(steps: Any) -> Any:
-        return 0 * steps + 1
+    def local_steps(direction: str) -> Exchange:
+        def send(server: Server, slot: Any) -> Any:
+            g = getattr(server, direction)
+            return g if every_round else (server.x, g)
 
-    start = Exchange("first gradient", lambda s, slot: s.x, first_gradient, first_direction, work=once)
-    local_steps = Exchange(
-        "local",
-        send=lambda server, slot: (server.x, server.g),
-        client=take_local_steps,
-        receive=average,
-        work=lambda steps: steps - 1,
-        work_if_absent=lambda steps: steps,
-        endpoint=lambda message, y: y,
-    )
-    gradient = Exchange("gradient", lambda s, slot: s.x, upload_gradient, new_direction, work=once)
-    first_steps = local_steps._replace(send=lambda server, slot: (server.x, server.g_1))
+        work = (lambda steps, sizes: Gradients(steps - 1)) if every_round else every_step
+        return Exchange("local", send, take_local_steps, average, Account(work, endpoint=lambda message, y: y))
+
+    def send_x(server: Server, slot: Any) -> jax.Array:
+        return server.x
+
+    gradient = Exchange("gradient", send_x, upload_gradient, new_direction, Account(once))
     return Algorithm(
-        init=init,
-        start=(start,),
-        first=None if down is None else (first_steps, gradient),
-        round=(local_steps, gradient),
+        round=(local_steps("g"), gradient),
+        server=server,
+        client=client,
         model=lambda server: server.x,
+        start=(Exchange("first gradient", send_x, first_gradient, first_mean, Account(once)),),
+        first=None if down is None else (local_steps("g_1"), gradient),
+        diagnostics=Diagnostics(
+            client=lambda memory, x, loss: loss.gradient(x),
+            server=lambda server, G, weights: {"direction_error": jnp.linalg.norm(dense(server.g) - weights @ G)},
+        ),
     )
+
+
+def _first(given: Any, x: jax.Array) -> jax.Array:
+    """g_1, as far as it is known before anyone was asked."""
+    if given is None:
+        return jnp.zeros_like(x)
+    g_1 = jnp.asarray(given, x.dtype)
+    if g_1.shape != x.shape:
+        raise InputError(f"first_direction must have shape (d,) = {x.shape}, got {g_1.shape}")
+    return g_1

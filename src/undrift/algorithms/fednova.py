@@ -7,13 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..local import as_solver, descend
-from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..local import Local, Solver
+from ..protocol import Account, Algorithm, Cohort, Exchange, every_step
 from ..recipe import method, positive
 
 
 @method
-def fednova(eta: float, solver: Any = None) -> Algorithm:
+def fednova(eta: float, solver: Any = None, keep_solver: bool = False) -> Algorithm:
     """↓x; y_i = τ_i local steps; ↑(x − y_i)/τ_i and τ_i; x ← x − τ_eff mean_i (x − y_i)/τ_i, τ_eff = mean_i τ_i.
 
     With plain steps (x − y_i)/τ_i is η times the mean of client i's gradients: FedLin's equation (4).
@@ -26,23 +26,23 @@ def fednova(eta: float, solver: Any = None) -> Algorithm:
     '33.89, but x* = 34.33'
     """
     positive(eta=eta)
-    transform = as_solver(solver, eta)
+    local_solver = Solver.of(solver, eta, keep_solver)
 
-    def client(memory: tuple[()], x: jax.Array, local: Any) -> tuple[tuple[()], Any]:
-        y = descend(local, x, eta, solver=transform)
+    def client(memory: Any, x: jax.Array, local: Local) -> tuple[Any, Any]:
+        y, memory = local_solver.descend(memory, local, x)
         return memory, ((x - y) / local.steps, jnp.asarray(local.steps, jnp.int32))
 
     def receive(x: jax.Array, slots: Any, ups: Any, cohort: Cohort) -> tuple[jax.Array, Any]:
         normalised, steps = ups
-        mean, effective = cohort.mean((normalised, steps.astype(x.dtype)))
-        return x - effective * mean, slots
+        # An average of the τ_i: with the factors of an unbiased mean the product of the two would be biased.
+        effective = cohort.average(steps.astype(x.dtype))
+        return x - effective * cohort.mean(normalised), slots
 
     local_steps = Exchange(
         "local",
         send=lambda x, slot: x,
         client=client,
         receive=receive,
-        work=lambda steps: steps,
-        endpoint=lambda x, up: x - up[0] * up[1],
+        account=Account(every_step, endpoint=lambda x, up: x - up[0] * up[1]),
     )
-    return Algorithm(init=Memory, round=(local_steps,), model=lambda x: x)
+    return Algorithm((local_steps,), client=local_solver.memory)

@@ -6,7 +6,8 @@ from typing import Any
 
 import jax
 
-from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..local import Local
+from ..protocol import Account, Algorithm, Cohort, Exchange, once
 from ..recipe import method, positive
 
 
@@ -23,11 +24,11 @@ def fedsgd(eta: float) -> Algorithm:
     """
     positive(eta=eta)
 
-    def client(memory: tuple[()], x: jax.Array, local: Any) -> tuple[tuple[()], jax.Array]:
+    def client(memory: tuple[()], x: jax.Array, local: Local) -> tuple[tuple[()], jax.Array]:
         return memory, local.gradient(x)
 
     def receive(x: jax.Array, slots: Any, gradients: jax.Array, cohort: Cohort) -> tuple[jax.Array, Any]:
         return x - eta * cohort.mean(gradients), slots
 
-    gradient = Exchange("gradient", lambda x, slot: x, client, receive, work=lambda steps: 0 * steps + 1)
-    return Algorithm(init=Memory, round=(gradient,), model=lambda x: x)
+    gradient = Exchange("gradient", lambda x, slot: x, client, receive, Account(once))
+    return Algorithm((gradient,))

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 
 from ..errors import InputError, unknown
-from ..local import descend
-from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..local import Local, descend
+from ..protocol import Account, Algorithm, Cohort, Exchange, Gradients
 from ..recipe import method, positive
 
 STARTS = ("prox-point", "model")
@@ -42,7 +42,7 @@ def fedsplit(
             raise InputError("fedsplit with inner_steps needs inner_eta, for example 2/(L + μ + 2/s)")
         positive(inner_eta=inner_eta)
 
-    def prox(local: Any, centre: jax.Array, x: jax.Array) -> jax.Array:
+    def prox(local: Local, centre: jax.Array, x: jax.Array) -> jax.Array:
         if inner_steps is None:
             exact = local.loss.prox(centre, s)
             if exact is None:
@@ -51,20 +51,19 @@ def fedsplit(
         begin = centre if start == "prox-point" else x
         return descend(local, begin, inner_eta, steps=inner_steps, pull=1 / s, anchor=centre)
 
-    def client(z: jax.Array, x: jax.Array, local: Any) -> tuple[jax.Array, jax.Array]:
+    def client(z: jax.Array, x: jax.Array, local: Local) -> tuple[jax.Array, jax.Array]:
         y = prox(local, 2 * x - z, x)
         z = z + 2 * (y - x)
         return z, z
 
     def receive(x: jax.Array, slots: Any, z: jax.Array, cohort: Cohort) -> tuple[jax.Array, Any]:
-        return cohort.mean(z), slots
+        return cohort.mean(z, around=x), slots
 
     splitting = Exchange(
         "split",
         send=lambda x, slot: x,
         client=client,
         receive=receive,
-        work=lambda steps: 0 * steps + (inner_steps or 0),
-        endpoint=lambda x, z: z,
+        account=Account(lambda steps, sizes: Gradients(0 * steps + (inner_steps or 0)), endpoint=lambda x, z: z),
     )
-    return Algorithm(init=lambda x: Memory(x, clients=x), round=(splitting,), model=lambda x: x)
+    return Algorithm((splitting,), client=lambda x, loss: x)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..local import Local
+from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, Gradients
 from ..recipe import method, positive
-from .tracking import Order, check_batch, check_order, component_at, empty_table
+from .tracking import Order, check_batch, check_order, component_at, empty_table, table_work
+
+if TYPE_CHECKING:
+    from ..problems.base import ClientLoss
 
 
 class Server(NamedTuple):
@@ -18,22 +22,27 @@ class Server(NamedTuple):
 
 
 class Client(NamedTuple):
+    x: Any  # the model; kept where nobody misses a round, so that it need not be sent again
     G: jax.Array  # ∇f_i(x)
     table: Any  # component gradients at x: one number per sample for linear models, else one vector per component
+    staleness: Any = ()  # ‖a − ∇f_i(y)‖ where the local steps ended, if somebody asks
 
 
 @method
-def fedtrack(eta: float, order: Order = "cyclic", batch: int = 1) -> Algorithm:
+def fedtrack(
+    eta: float, order: Order = "cyclic", batch: int = 1, every_round: bool = True, diagnose: bool = False
+) -> Algorithm:
     """Algorithm 1 of the paper, for f_i = (1/m_i) Σ_j f_ij.
 
-     1. ↓(x, g); from y = x and the table of all ∇f_ij(x), τ_i steps y ← y − η(a − ∇f_i(x) + g), where the aggregate a is the
+     1. ↓g; from y = x and the table of all ∇f_ij(x), τ_i steps y ← y − η(a − ∇f_i(x) + g), where the aggregate a is the
         mean of the table and before every step but the first one component is refreshed at the current y; ↑y_i; x ← mean y_i
      2. ↓x; the table is taken anew at x; ↑∇f_i(x); g = mean ∇f_i(x).
 
-    A round costs a client m_i + τ_i − 1 component gradients, against τ_i·m_i for FedLin (one table more where clients may miss
-    rounds). `order`: "cyclic", "reshuffled" (anew every round), a fixed list, or a function (refresh, count, round, client)
-    -> component. `batch`: samples per component. η is the client's step (Theorem 1: 1/(18 L τ)), not divided by τ_i.
-    In the history, `gradients` counts components.
+    A round costs a client m_i + τ_i − 1 component gradients, against τ_i·m_i for FedLin. A client that may have missed the last round
+    is told (x, g) in 1 and takes its table anew. `order`: "cyclic", "reshuffled" (anew every round), "uniform" (each component
+    drawn from all, as SVRG does), a fixed list, or a function (refresh, count, round, client) -> component. `batch`: samples per
+    component. η is the client's step (Theorem 1: 1/(18 L τ)), not divided by τ_i. In the history, `gradients` counts components.
+    Diagnostic: `staleness` = Σ w_i ‖a − ∇f_i(y)‖ where the local steps ended.
 
     Mitra, Jaafar, Pappas, Hassani, "Federated learning with incrementally aggregated gradients" (2021).
 
@@ -47,57 +56,67 @@ def fedtrack(eta: float, order: Order = "cyclic", batch: int = 1) -> Algorithm:
     check_order(order)
     check_batch(batch)
 
-    def init(x: jax.Array) -> Memory:
-        return Memory(Server(x, jnp.zeros_like(x)))
+    def client(x: jax.Array, loss: ClientLoss) -> Client:
+        return Client(
+            x if every_round else (),
+            jnp.zeros_like(x),
+            empty_table(loss, x, batch),
+            jnp.zeros((), x.dtype) if diagnose else (),
+        )
 
-    def remember(x: jax.Array, loss: Any) -> Client:
-        return Client(jnp.zeros_like(x), empty_table(loss, x, batch))
+    def fill_table(memory: Client, x: jax.Array, local: Local) -> Client:
+        table, G = local.loss.track(x, batch)
+        return memory._replace(x=x if every_round else (), G=G, table=table)
 
-    def take_local_steps(memory: Client, down: Server, local: Any) -> tuple[Client, jax.Array]:
-        x, g = down
-        if not local.every_round:
-            table, G = local.loss.track(x, batch)
-            memory = Client(G, table)
+    def take_local_steps(memory: Client, message: Any, local: Local) -> tuple[Client, jax.Array]:
+        x, g = (memory.x, message) if every_round else message
+        if not every_round:
+            memory = fill_table(memory, x, local)
         count = local.loss.component_count(batch)
 
         def step(k: jax.Array, carry: Any) -> Any:
-            y, table, aggregate = carry
-            j = component_at(order, k - 1, count, local)
-            table, change = local.loss.refresh(table, j, y, batch)
-            aggregate = aggregate + change
-            return y - eta * (aggregate - memory.G + g), table, aggregate
+            y, table, a = carry
+            table, change = local.loss.refresh(table, component_at(order, k - 1, count, local), y, batch)
+            a = a + change
+            return y - eta * (a - memory.G + g), table, a
 
-        # At the first step the aggregate is ∇f_i(x), and the direction is g itself.
-        y, _, _ = jax.lax.fori_loop(1, local.steps, step, (x - eta * g, memory.table, memory.G))
+        # At the first step the aggregate a is ∇f_i(x), and the direction is g itself.
+        y, _, a = jax.lax.fori_loop(1, local.steps, step, (x - eta * g, memory.table, memory.G))
+        if diagnose:
+            memory = memory._replace(staleness=jnp.linalg.norm(a - local.loss.gradient(y)))
         return memory, y
 
     def average(server: Server, slots: Any, y: jax.Array, cohort: Cohort) -> tuple[Server, Any]:
-        return server._replace(x=cohort.mean(y)), slots
+        return server._replace(x=cohort.mean(y, around=server.x)), slots
 
-    def upload_gradient(memory: Client, x: jax.Array, local: Any) -> tuple[Client, jax.Array]:
-        table, G = local.loss.track(x, batch)
-        return Client(G, table), G
+    def upload_gradient(memory: Client, x: jax.Array, local: Local) -> tuple[Client, jax.Array]:
+        memory = fill_table(memory, x, local)
+        return memory, memory.G
 
     def new_direction(server: Server, slots: Any, G: jax.Array, cohort: Cohort) -> tuple[Server, Any]:
         return server._replace(g=cohort.mean(G)), slots
 
-    def cost_of_steps(steps: Any, sizes: Any, every_round: bool) -> tuple[Any, Any]:
+    def work_of_steps(steps: Any, sizes: Any) -> Gradients:
         tables = 0 if every_round else 1
-        return steps - 1 + tables * -(-sizes // batch), (steps - 1) * batch + tables * sizes
+        return Gradients(steps - 1 + tables * -(-sizes // batch), (steps - 1) * batch + tables * sizes)
 
-    def cost_of_table(steps: Any, sizes: Any, every_round: bool) -> tuple[Any, Any]:
-        return -(-sizes // batch), sizes
-
-    start = Exchange("first gradient", lambda s, slot: s.x, upload_gradient, new_direction, cost=cost_of_table)
     local_steps = Exchange(
         "local",
-        send=lambda server, slot: server,
+        send=lambda server, slot: server.g if every_round else (server.x, server.g),
         client=take_local_steps,
         receive=average,
-        cost=cost_of_steps,
-        endpoint=lambda down, y: y,
+        account=Account(work_of_steps, endpoint=lambda message, y: y),
     )
-    gradient = Exchange("gradient", lambda s, slot: s.x, upload_gradient, new_direction, cost=cost_of_table)
+    table = Account(table_work(batch))
+    start = Exchange("first gradient", lambda server, slot: server.x, upload_gradient, new_direction, table)
     return Algorithm(
-        init=init, remember=remember, start=(start,), round=(local_steps, gradient), model=lambda server: server.x
+        round=(local_steps, start._replace(name="gradient")),
+        server=lambda x: (Server(x, jnp.zeros_like(x)), ()),
+        client=client,
+        model=lambda server: server.x,
+        start=(start,),
+        diagnostics=Diagnostics(
+            client=lambda memory, x, loss: memory.staleness,
+            server=lambda server, staleness, weights: {"staleness": weights @ staleness},
+        ),
     )

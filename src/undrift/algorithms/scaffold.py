@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from ..errors import InputError
-from ..local import descend
-from ..protocol import Algorithm, Cohort, Exchange, Memory
+from ..local import Local, descend
+from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, every_step
 from ..recipe import method, positive
 
 
@@ -24,7 +24,7 @@ def scaffold(eta: float, option: int = 2, server_eta: float = 1.0) -> Algorithm:
     c_i⁺ = G_i(x) (option 1) or c_i − c + (x − y)/(τ_i η) (option 2); ↑(y − x, c_i⁺ − c_i);
     x ← x + η_s mean(y − x); c ← c + (|S|/m) mean(c_i⁺ − c_i).
 
-    Memory survives rounds in which the client does not take part.
+    Memory survives rounds in which the client does not take part. Diagnostic: `variate_error` = ‖c − Σ w_i c_i‖.
     Karimireddy et al., "SCAFFOLD: stochastic controlled averaging for federated learning" (2020), Algorithm 1.
 
     >>> import numpy as np, undrift as ud
@@ -36,11 +36,7 @@ def scaffold(eta: float, option: int = 2, server_eta: float = 1.0) -> Algorithm:
     if option not in (1, 2):
         raise InputError(f"SCAFFOLD has the options 1 and 2, got {option!r}")
 
-    def init(x: jax.Array) -> Memory:
-        zero = jnp.zeros_like(x)
-        return Memory(Server(x, zero), clients=zero)
-
-    def client(c_i: jax.Array, down: Server, local: Any) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    def client(c_i: jax.Array, down: Server, local: Local) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         x, c = down
         # Option 1 needs G_i(x), which is the first local gradient as well.
         gradient = local.gradient(x) if option == 1 else None
@@ -57,7 +53,15 @@ def scaffold(eta: float, option: int = 2, server_eta: float = 1.0) -> Algorithm:
         send=lambda server, slot: server,
         client=client,
         receive=receive,
-        work=lambda steps: steps,
-        endpoint=lambda down, up: down.x + up[0],
+        account=Account(every_step, endpoint=lambda down, up: down.x + up[0]),
     )
-    return Algorithm(init=init, round=(local_steps,), model=lambda server: server.x)
+    return Algorithm(
+        (local_steps,),
+        server=lambda x: (Server(x, jnp.zeros_like(x)), ()),
+        client=lambda x, loss: jnp.zeros_like(x),
+        model=lambda server: server.x,
+        diagnostics=Diagnostics(
+            client=lambda c_i, x, loss: c_i,
+            server=lambda server, c_i, weights: {"variate_error": jnp.linalg.norm(server.c - weights @ c_i)},
+        ),
+    )

@@ -8,22 +8,27 @@ The server answers every (activations, labels) with a forward and a backward pas
 gradient of the activations for the next message down. A client keeps the number of its batch and repeats its forward pass
 when the gradient arrives. Both halves take the same step, so the dialogue equals local steps on the uncut model:
 SFLV1 = FedAvg, and one client after the other, SSL = sequential FL, wherever the cut is. (A solver that looks at the whole
-vector, such as clipping by the global norm, acts on each half by itself and breaks the equality.)
+vector, such as clipping by the global norm, acts on each half by itself and breaks the equality.) In turn, both halves step
+m·w_i as far.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from ..errors import unknown
-from ..local import as_solver
-from ..protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Program, Repeat
+from ..errors import InputError, unknown
+from ..local import Local, as_solver
+from ..protocol import Account, Algorithm, AtServer, Cohort, Exchange, OneByOne, Program, Repeat, once
 from ..protocol import Tree as Message
 from ..recipe import method, positive
+from .global_step import with_global_step
+
+if TYPE_CHECKING:
+    from ..problems.base import ClientLoss
 
 MODES = ("peer", "central")
 
@@ -60,39 +65,48 @@ def sflv1(eta: float, solver: Any = None, halves: Any = None) -> Algorithm:
 
 
 @method(ordered=True)
-def ssl(eta: float, mode: str = "central", solver: Any = None, halves: Any = None) -> Algorithm:
+def ssl(
+    eta: float, mode: str = "central", server_eta: float | None = None, solver: Any = None, halves: Any = None
+) -> Algorithm:
     """Sequential split learning: SFLV1's dialogue, one client after the other in a fresh random order.
 
     mode: how x_c is handed on — "peer" (client → client) or "central" (client → server → client): the same numbers, other
-    bytes. Li, Lyu, "Convergence analysis of sequential split learning on heterogeneous data" (2023), appendix D. Equals
+    bytes. server_eta: a global step after the last client's turn, x ← x + η_s(what it left − x); where x_c is then known at the
+    server alone, it is sent to the next round's first client (mode "central" only). Li, Lyu, "Convergence analysis of sequential split learning on heterogeneous data" (2023), appendix D. Equals
     sequential FL on the uncut model.
     """
     if mode not in MODES:
         raise unknown("mode of ssl", mode, MODES)
+    if mode == "peer" and server_eta is not None:
+        raise InputError(
+            "a global step is taken at the server, which does not hold x_c in mode 'peer': use mode='central'"
+        )
     dialogue = _Dialogue(eta, solver, halves)
     begin, end = dialogue.begin(), dialogue.end()
     if mode == "peer":  # the predecessor has brought x_c already
-        begin, end = begin._replace(down_link="none"), end._replace(up_link="peer")
-    return dialogue.algorithm((OneByOne((begin, Repeat((dialogue.step(),), _all_but_one), end)),))
+        begin = begin._replace(account=begin.account._replace(down_link="none"))
+        end = end._replace(account=end.account._replace(up_link="peer"))
+    turns = dialogue.algorithm((OneByOne((begin, Repeat((dialogue.step(),), _all_but_one), end)),))
+    return with_global_step(turns, server_eta)
 
 
 @method(ordered=True)
 def sflv2(eta: float, solver: Any = None, halves: Any = None) -> Algorithm:
     """Clients' halves start equal and are averaged; one server half is updated by the clients in turn, in random order.
 
+    With unequal weights the mean weighs the clients' halves, and the server's half steps m·w_i as far with client i.
     Thapa et al., "SplitFed: when federated learning meets split learning" (2022), version 2.
     """
-    dialogue = _Dialogue(eta, solver, halves)
+    dialogue = _Dialogue(eta, solver, halves, clients_in_turn=False)
 
     def keep(server: Server, slots: Slot, ups: Message, cohort: Cohort) -> tuple[Server, Slot]:
         return server._replace(x_s=cohort.mean(slots.x_s)), slots._replace(x_c=ups["client_model"])
 
     def average(server: Server, slots: Slot, ups: Message, cohort: Cohort) -> tuple[Server, Slot]:
-        return server._replace(x_c=cohort.mean(slots.x_c)), slots
+        return server._replace(x_c=cohort.mean(slots.x_c, around=server.x_c)), slots
 
     turn = (dialogue.begin(), Repeat((dialogue.step(),), _all_but_one), dialogue.end()._replace(receive=keep))
-    nothing = Exchange("average", lambda s, slot: (), lambda memory, down, local: (memory, ()), average, on_wire=False)
-    return dialogue.algorithm((OneByOne(turn), nothing))
+    return dialogue.algorithm((OneByOne(turn), AtServer(average)))
 
 
 def _all_but_one(steps: Any) -> Any:
@@ -102,51 +116,56 @@ def _all_but_one(steps: Any) -> Any:
 class _Dialogue:
     """The exchanges that all three methods are made of."""
 
-    def __init__(self, eta: Any, solver: Any, halves: Any) -> None:
+    def __init__(self, eta: Any, solver: Any, halves: Any, clients_in_turn: bool = True) -> None:
         positive(eta=eta)
+        self.clients_in_turn = clients_in_turn  # False: clients' halves are averaged, so their steps are not scaled
         self.solver: optax.GradientTransformation = as_solver(solver, eta) or optax.sgd(eta)
         self.halves = halves  # of the problem, given by the interpreter
 
     def algorithm(self, program: Program) -> Algorithm:
-        return Algorithm(init=self._init, round=program, model=lambda server: jnp.concatenate(server))
+        return Algorithm(program, self._server, self._client, model=lambda server: jnp.concatenate(server))
 
     def begin(self) -> Exchange:
         return Exchange("begin", lambda server, slot: {"client_model": server.x_c}, self._open, self._answer_first)
 
     def step(self) -> Exchange:
-        return Exchange("step", _send_gradient, self._go_on, self._answer, work=lambda steps: 0 * steps + 1)
+        return Exchange("step", _send_gradient, self._go_on, self._answer, Account(once))
 
     def end(self) -> Exchange:
-        return Exchange("end", _send_gradient, self._finish, _average_halves, work=lambda steps: 0 * steps + 1)
+        return Exchange("end", _send_gradient, self._finish, _average_halves, Account(once))
 
-    def _init(self, x: jax.Array) -> Memory:
+    def _server(self, x: jax.Array) -> tuple[Server, Slot]:
         x_c, x_s = x[: self.halves.boundary], x[self.halves.boundary :]
         blank = jnp.zeros(self.halves.activation_shape, x.dtype)
-        slot = Slot(x_s, self.solver.init(x_s), blank, x_c)
-        return Memory(Server(x_c, x_s), slot, Client(x_c, self.solver.init(x_c), jnp.asarray(0, jnp.int32)))
+        return Server(x_c, x_s), Slot(x_s, self.solver.init(x_s), blank, x_c)
+
+    def _client(self, x: jax.Array, loss: ClientLoss) -> Client:
+        x_c = x[: self.halves.boundary]
+        return Client(x_c, self.solver.init(x_c), jnp.asarray(0, jnp.int32))
 
     # ----- at the client
-    def _open(self, memory: Client, down: Message, local: Any) -> tuple[Client, Message]:
+    def _open(self, memory: Client, down: Message, local: Local) -> tuple[Client, Message]:
         memory = Client(down["client_model"], self.solver.init(down["client_model"]), jnp.asarray(0, jnp.int32))
         return memory, self._activations(memory, local)
 
-    def _go_on(self, memory: Client, down: Message, local: Any) -> tuple[Client, Message]:
+    def _go_on(self, memory: Client, down: Message, local: Local) -> tuple[Client, Message]:
         memory = self._backward(memory, down["activation_gradients"], local)
         return memory, self._activations(memory, local)
 
-    def _finish(self, memory: Client, down: Message, local: Any) -> tuple[Client, Message]:
+    def _finish(self, memory: Client, down: Message, local: Local) -> tuple[Client, Message]:
         memory = self._backward(memory, down["activation_gradients"], local)
         return memory, {"client_model": memory.x_c}
 
-    def _activations(self, memory: Client, local: Any) -> Message:
+    def _activations(self, memory: Client, local: Local) -> Message:
         inputs, labels = self.halves.batch_of(local, memory.step)
         return {"activations": self.halves.client(memory.x_c, inputs), "labels": labels}
 
-    def _backward(self, memory: Client, gradient: jax.Array, local: Any) -> Client:
+    def _backward(self, memory: Client, gradient: jax.Array, local: Local) -> Client:
         inputs, _ = self.halves.batch_of(local, memory.step)
         _, pull_back = jax.vjp(lambda x_c: self.halves.client(x_c, inputs), memory.x_c)
         updates, state = self.solver.update(pull_back(gradient)[0], memory.state, memory.x_c)
-        return Client(memory.x_c + updates, state, memory.step + 1)
+        step = local.strided(updates) if self.clients_in_turn else updates
+        return Client(memory.x_c + step, state, memory.step + 1)
 
     # ----- at the server
     def _answer_first(self, server: Server, slots: Slot, ups: Message, cohort: Cohort) -> tuple[Server, Slot]:
@@ -156,13 +175,14 @@ class _Dialogue:
         return self._answer(server, jax.vmap(fresh)(slots), ups, cohort)
 
     def _answer(self, server: Server, slots: Slot, ups: Message, cohort: Cohort) -> tuple[Server, Slot]:
-        def one(slot: Slot, up: Message) -> Slot:
+        def one(slot: Slot, up: Message, stride: Any) -> Slot:
             loss = jax.grad(self.halves.server_loss, argnums=(0, 1))
             gradient, back = loss(slot.x_s, up["activations"], up["labels"])
             updates, state = self.solver.update(gradient, slot.state, slot.x_s)
-            return slot._replace(x_s=slot.x_s + updates, state=state, gradient=back)
+            step = updates if stride is None else stride * updates
+            return slot._replace(x_s=slot.x_s + step, state=state, gradient=back)
 
-        return server, jax.vmap(one)(slots, ups)
+        return server, jax.vmap(one)(slots, ups, cohort.stride)
 
 
 def _send_gradient(server: Server, slot: Slot) -> Message:
@@ -170,4 +190,4 @@ def _send_gradient(server: Server, slot: Slot) -> Message:
 
 
 def _average_halves(server: Server, slots: Slot, ups: Message, cohort: Cohort) -> tuple[Server, Slot]:
-    return Server(cohort.mean(ups["client_model"]), cohort.mean(slots.x_s)), slots
+    return cohort.mean(Server(ups["client_model"], slots.x_s), around=server), slots

@@ -10,9 +10,10 @@ import hashlib
 import io
 import json
 import os
-import re
 import time
 import zipfile
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ import jax
 import numpy as np
 
 from ..errors import CheckpointError
-from .recorder import Recorder
-from .setup import Setup
+from .identity import plan_identity
+from .recorder import Recorder, joined
 
 FILE = "checkpoint.npz"
 
@@ -29,18 +30,22 @@ FILE = "checkpoint.npz"
 class Checkpoint:
     """The checkpoint of one run in one directory."""
 
-    def __init__(self, directory: Path, setup: Setup, seconds: float) -> None:
-        self.path, self.setup, self.seconds = directory / FILE, setup, seconds
-        self.fingerprint = fingerprint(setup)
+    def __init__(self, directory: Path, seconds: float, identify: Callable[[], str]) -> None:
+        self.path, self.seconds, self.identify = directory / FILE, seconds, identify
         self.saved = time.monotonic()
 
     @classmethod
-    def at(cls, directory: str | Path | None, setup: Setup, seconds: float) -> Checkpoint | None:
+    def at(cls, directory: str | Path | None, seconds: float, identify: Callable[[], str]) -> Checkpoint | None:
+        """`identify`: the identity of the run, which takes a trace of its program to find out."""
         if directory is None:
             return None
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(folder, setup, seconds)
+        return cls(folder, seconds, identify)
+
+    @cached_property
+    def identity(self) -> str:
+        return self.identify()
 
     def exists(self) -> bool:
         return self.path.exists()
@@ -52,9 +57,13 @@ class Checkpoint:
 
     def save(self, carry: Any, recorder: Recorder) -> None:
         arrays: dict[str, Any] = {f"carry_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(carry))}
-        arrays |= {f"column_{name}": np.concatenate(parts) for name, parts in recorder.columns.items() if parts}
-        arrays |= {"iterates": np.concatenate(recorder.iterates)} if recorder.iterates else {}
-        state = json.dumps({"fingerprint": self.fingerprint, "length": recorder.length, "diverged": recorder.diverged})
+        arrays |= {f"column_{name}": joined(parts) for name, parts in recorder.columns.items()}
+        arrays |= {f"clients_{name}": joined(parts) for name, parts in recorder.clients.items()}
+        arrays |= {"iterates": joined(recorder.iterates)} if recorder.iterates else {}
+        plan = plan_identity(recorder.run.plan, recorder.length)
+        state = json.dumps(
+            {"identity": self.identity, "plan": plan, "length": recorder.length, "diverged": recorder.diverged}
+        )
         buffer = io.BytesIO()
         np.savez(buffer, state=np.array(state), **arrays)
         content = buffer.getvalue()
@@ -70,15 +79,16 @@ class Checkpoint:
         """The carry of the saved run, its records put into the recorder."""
         stored = self._read()
         state = json.loads(str(stored["state"]))
-        if state["fingerprint"] != self.fingerprint:
+        same_plan = state.get("plan") == plan_identity(recorder.run.plan, state["length"])
+        if state.get("identity") != self.identity or not same_plan:
             raise CheckpointError(
-                f"{self.path} belongs to another run (its method, problem, plan or seed differ): resume with the original "
-                "setting, or choose another directory"
+                f"{self.path} belongs to another run (its program, numbers, problem, plan or seed differ, or it was written "
+                "with other versions of undrift or JAX): resume with the original setting, or choose another directory"
             )
         recorder.length = state["length"]
         recorder.diverged = None if state["diverged"] is None else tuple(state["diverged"])
-        for name in recorder.columns:
-            recorder.columns[name] = [stored[f"column_{name}"]]
+        recorder.columns = _parts(stored, "column_")
+        recorder.clients = _parts(stored, "clients_")
         if "iterates" in stored:
             recorder.iterates = [stored["iterates"]]
         leaves, structure = jax.tree.flatten(carry)
@@ -99,12 +109,5 @@ class Checkpoint:
             raise CheckpointError(f"{self.path} cannot be read: {error}") from error
 
 
-def fingerprint(setup: Setup) -> str:
-    """A hash of everything that decides a run's numbers, the number of rounds excepted."""
-    words = {k: v for k, v in setup.describe().items() if k != "rounds"} | {"keep_iterates": setup.keep_iterates}
-    # Functions among the settings (Optax transforms) name themselves with an address that another process does not share.
-    digest = hashlib.sha256(re.sub(r" at 0x[0-9a-f]+", "", json.dumps(words, sort_keys=True)).encode())
-    digest.update(repr(sorted(setup.method.numbers.items())).encode())
-    for leaf in [*jax.tree.leaves(setup.problem), setup.x0]:
-        digest.update(np.ascontiguousarray(np.asarray(leaf)).data)
-    return digest.hexdigest()
+def _parts(stored: dict[str, np.ndarray], prefix: str) -> dict[str, list[np.ndarray]]:
+    return {name.removeprefix(prefix): [array] for name, array in stored.items() if name.startswith(prefix)}

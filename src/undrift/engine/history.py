@@ -93,15 +93,19 @@ class Result:
     setting: dict[str, Any]  # what was run, in words
     seconds: float
     diverged: tuple[int, int | None] | None = None  # (round, client) where the loss stopped being finite
+    stopped: str | None = None  # why it ended before its last round, if a rule or an observer stopped it
+    clients: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # per client: name -> (rounds + 1, m)
 
     def save(self, directory: str | Path) -> Path:
-        """history.csv, model.npy, iterates.npy (if kept) and summary.json in this directory."""
+        """history.csv, model.npy, iterates.npy and clients.npz (if kept) and summary.json in this directory."""
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         self.history.write_csv(folder / "history.csv")
         np.save(folder / "model.npy", self.x)
         if self.iterates is not None:
             np.save(folder / "iterates.npy", self.iterates)
+        if self.clients:
+            np.savez(folder / "clients.npz", **self.clients)  # type: ignore[arg-type]
         (folder / "summary.json").write_text(json.dumps(self.summary(), indent=2) + "\n")
         return folder
 
@@ -114,6 +118,7 @@ class Result:
             "rounds": self.rounds,
             "final": last,
             "diverged": diverged,
+            "stopped": self.stopped,
             "seconds": round(self.seconds, 3),
         }
 

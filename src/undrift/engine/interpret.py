@@ -9,23 +9,25 @@ import jax
 import jax.numpy as jnp
 
 from ..local import Local
-from ..oracles import Oracle
 from ..problems.base import Problem
-from ..protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Program, Repeat
+from ..protocol import AtServer, Cohort, Exchange, Memory, OneByOne, Program, Repeat
 from ..randomness import tag
 from ..vectorise import over_members, take
+from .description import Run
 
 
 @dataclasses.dataclass(frozen=True)
 class Context:
     """What stays the same while a program is played."""
 
-    problem: Problem
-    oracle: Oracle
-    key: jax.Array  # of the run
+    run: Run
     round: Any
-    every_round: bool
     repeat: Any = 0
+
+    @property
+    def problem(self) -> Problem:
+        assert self.run.problem is not None
+        return self.run.problem
 
 
 class Members(NamedTuple):
@@ -34,29 +36,22 @@ class Members(NamedTuple):
     ids: jax.Array | None  # None: everyone, in order
     steps: jax.Array
     answered: jax.Array | None  # None: everyone
+    in_turn: bool = False
 
 
 class Info(NamedTuple):
     """For people, not for the next round."""
 
     drift: Any  # mean_i ‖y_i − mean y‖ where local paths ended
+    drift_worst: Any  # … and the largest
     suspect: Any  # a client that sent something that is not finite, or −1
+    drifts: Any  # of every client (NaN: did not take part), if somebody asked
 
 
-def nothing_to_report(dtype: Any) -> Info:
-    return Info(jnp.zeros((), dtype), jnp.asarray(-1, jnp.int32))
-
-
-def lay_out(algorithm: Algorithm, x: jax.Array, problem: Problem) -> Memory:
-    """The memory at the start, for all m clients."""
-
-    def copies(tree: Any) -> Any:
-        return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[None], (problem.clients, *leaf.shape)), tree)
-
-    server, slots, client = algorithm.init(x)
-    remember = algorithm.remember
-    clients = copies(client) if remember is None else problem.each(lambda loss: remember(x, loss))
-    return Memory(server, copies(slots), clients)
+def nothing_to_report(context: Context) -> Info:
+    zero = jnp.zeros((), context.problem.dtype)
+    drifts = jnp.full((context.problem.clients,), jnp.nan, zero.dtype) if context.run.per_client else ()
+    return Info(zero, zero, jnp.asarray(-1, jnp.int32), drifts)
 
 
 def everyone(clients: int) -> Members:
@@ -74,41 +69,34 @@ def exchange_key(key: jax.Array, round: Any, name: str, repeat: Any) -> jax.Arra
 
 def play(program: Program, memory: Memory, members: Members, context: Context) -> tuple[Memory, Info]:
     """All steps of a program, in order."""
-    info = nothing_to_report(context.problem.dtype)
+    info = nothing_to_report(context)
     for step in program:
         if isinstance(step, Exchange):
             memory, seen = _exchange(step, memory, members, context)
+            info = _merge(info, seen)
+        elif isinstance(step, AtServer):
+            memory = _at_server(step, memory, members, context)
         elif isinstance(step, Repeat):
-            memory, seen = _repeat(step, memory, members, context)
+            memory, info = _repeat(step, memory, info, members, context)
         else:
-            memory, seen = _one_by_one(step, memory, members, context)
-        info = _merge(info, seen)
+            memory, info = _one_by_one(step, memory, info, members, context)
     return memory, info
 
 
 def _exchange(step: Exchange, memory: Memory, members: Members, context: Context) -> tuple[Memory, Info]:
-    problem = context.problem
-    key = exchange_key(context.key, context.round, step.name, context.repeat)
+    problem, run = context.problem, context.run
+    key = exchange_key(run.key, context.round, step.name, context.repeat)
     server = memory.server if step.prepare is None else step.prepare(memory.server, key)
-    numbers = jnp.arange(problem.clients, dtype=jnp.int32) if members.ids is None else members.ids
-    slots = memory.slots if members.ids is None else take(memory.slots, members.ids)
-    before = memory.clients if members.ids is None else take(memory.clients, members.ids)
+    cohort = _cohort(members, context, key)
+    slots, before = _rows(memory.slots, members), _rows(memory.clients, members)
+    steps_key = exchange_key(run.key, context.round, LOCAL, 0)
 
-    def one(row: Any, slot: Any, mine: Any, number: Any, steps: Any) -> Any:
+    def one(row: Any, slot: Any, mine: Any, number: Any, steps: Any, stride: Any) -> Any:
         down = step.send(server, slot)
-        local = Local(
-            problem.client(row),
-            steps,
-            jax.random.fold_in(key, number),
-            context.round,
-            number,
-            context.oracle,
-            context.every_round,
-            context.repeat,
-            jax.random.fold_in(exchange_key(context.key, context.round, LOCAL, 0), number),
-        )
+        own_key, own_steps_key = (jax.random.fold_in(k, number) for k in (key, steps_key))
+        local = Local(problem.client(row), steps, own_key, context.round, number, run.oracle, own_steps_key, stride)
         mine, up = step.client(mine, down, local)
-        end = () if step.endpoint is None else step.endpoint(down, up)
+        end = () if step.account.endpoint is None else step.account.endpoint(down, up)
         return mine, up, end, _finite(up)
 
     after, ups, ends, finite = over_members(
@@ -117,35 +105,54 @@ def _exchange(step: Exchange, memory: Memory, members: Members, context: Context
         members.ids,
         slots,
         before,
-        numbers,
+        cohort.ids,
         members.steps,
-        loop=problem.prefers_loop(context.oracle.exact),
-    )
-    cohort = Cohort(
-        numbers,
-        members.steps,
-        problem.weights if members.ids is None else problem.weights[members.ids],
-        members.answered,
-        problem.clients,
-        key,
+        cohort.stride,
+        loop=problem.prefers_loop(run.oracle.exact),
     )
     new_server, new_slots = step.receive(server, slots, ups, cohort)
     if members.answered is not None:
         after = _choose(members.answered, after, before)
-        new_slots = _choose(members.answered, new_slots, slots)
         finite = finite | ~members.answered
-    if members.answered is not None or members.ids is not None:
-        new_server = _choose(cohort.heard, new_server, memory.server)
-        new_slots = _choose(cohort.heard, new_slots, slots)
     if members.ids is not None:
         after = _put(memory.clients, members.ids, after)
-        new_slots = _put(memory.slots, members.ids, new_slots)
-    suspect = jnp.where(jnp.all(finite), -1, numbers[jnp.argmin(finite)]).astype(jnp.int32)
-    drift = jnp.zeros((), problem.dtype) if step.endpoint is None else _drift(ends, cohort)
-    return Memory(new_server, new_slots, after), Info(drift, suspect)
+    suspect = jnp.where(jnp.all(finite), -1, cohort.ids[jnp.argmin(finite)]).astype(jnp.int32)
+    info = nothing_to_report(context)._replace(suspect=suspect)
+    if step.account.endpoint is not None:
+        info = _drift(info, ends, cohort)
+    return _settled(memory._replace(clients=after), new_server, new_slots, slots, members, cohort), info
 
 
-def _repeat(step: Repeat, memory: Memory, members: Members, context: Context) -> tuple[Memory, Info]:
+def _at_server(step: AtServer, memory: Memory, members: Members, context: Context) -> Memory:
+    cohort = _cohort(members, context, exchange_key(context.run.key, context.round, "server", context.repeat))
+    slots = _rows(memory.slots, members)
+    server, new_slots = step.step(memory.server, slots, (), cohort)
+    return _settled(memory, server, new_slots, slots, members, cohort)
+
+
+def _settled(memory: Memory, server: Any, new: Any, old: Any, members: Members, cohort: Cohort) -> Memory:
+    """The memory after the server has received; what nobody answered leaves no trace."""
+    if members.answered is not None:
+        new = _choose(members.answered, new, old)
+    if members.answered is not None or members.ids is not None:
+        server, new = _choose(cohort.heard, (server, new), (memory.server, old))
+    slots = new if members.ids is None else _put(memory.slots, members.ids, new)
+    return Memory(server, slots, memory.clients)
+
+
+def _cohort(members: Members, context: Context, key: jax.Array) -> Cohort:
+    weights, importance = context.problem.weights, context.run.importance
+    if members.ids is None:
+        ids = jnp.arange(context.problem.clients, dtype=jnp.int32)
+    else:
+        ids, weights, importance = members.ids, weights[members.ids], importance[members.ids]
+    counts = None if context.run.renormalise else importance
+    if members.in_turn:
+        return Cohort(ids, members.steps, weights, None, members.answered, key, stride=importance)
+    return Cohort(ids, members.steps, weights, counts, members.answered, key)
+
+
+def _repeat(step: Repeat, memory: Memory, info: Info, members: Members, context: Context) -> tuple[Memory, Info]:
     counts = step.counts(members.steps)
 
     def again(r: jax.Array, carry: tuple[Memory, Info]) -> tuple[Memory, Info]:
@@ -154,36 +161,47 @@ def _repeat(step: Repeat, memory: Memory, members: Members, context: Context) ->
         memory, info = play(step.program, carry[0], members._replace(answered=taking_part), now)
         return memory, _merge(carry[1], info)
 
-    return jax.lax.fori_loop(0, jnp.max(counts), again, (memory, nothing_to_report(context.problem.dtype)))
+    return jax.lax.fori_loop(0, jnp.max(counts), again, (memory, info))
 
 
-def _one_by_one(step: OneByOne, memory: Memory, members: Members, context: Context) -> tuple[Memory, Info]:
+def _one_by_one(step: OneByOne, memory: Memory, info: Info, members: Members, context: Context) -> tuple[Memory, Info]:
     ids = jnp.arange(context.problem.clients, dtype=jnp.int32) if members.ids is None else members.ids
 
     def turn(k: jax.Array, carry: tuple[Memory, Info]) -> tuple[Memory, Info]:
-        alone = Members(
-            ids[k][None], members.steps[k][None], None if members.answered is None else members.answered[k][None]
-        )
+        answered = None if members.answered is None else members.answered[k][None]
+        alone = Members(ids[k][None], members.steps[k][None], answered, in_turn=True)
         memory, info = play(step.program, carry[0], alone, context)
         return memory, _merge(carry[1], info)
 
-    return jax.lax.fori_loop(0, ids.shape[0], turn, (memory, nothing_to_report(context.problem.dtype)))
+    return jax.lax.fori_loop(0, ids.shape[0], turn, (memory, info))
 
 
 def _merge(earlier: Info, later: Info) -> Info:
-    drift = jnp.maximum(earlier.drift, later.drift)
-    return Info(drift, jnp.where(earlier.suspect >= 0, earlier.suspect, later.suspect))
+    return Info(
+        jnp.maximum(earlier.drift, later.drift),
+        jnp.maximum(earlier.drift_worst, later.drift_worst),
+        jnp.where(earlier.suspect >= 0, earlier.suspect, later.suspect),
+        jax.tree.map(jnp.fmax, earlier.drifts, later.drifts),
+    )
 
 
-def _drift(ends: jax.Array, cohort: Cohort) -> jax.Array:
-    away = jnp.linalg.norm(ends - cohort.mean(ends)[None], axis=1)
+def _drift(info: Info, ends: jax.Array, cohort: Cohort) -> Info:
+    away = jnp.linalg.norm(ends - cohort.average(ends)[None], axis=1)
     answered = jnp.ones(away.shape, bool) if cohort.answered is None else cohort.answered
-    return jnp.where(cohort.heard, jnp.sum(jnp.where(answered, away, 0)) / jnp.maximum(jnp.sum(answered), 1), 0)
+    away = jnp.where(answered & cohort.heard, away, 0)
+    drifts = jax.tree.map(lambda all_: all_.at[cohort.ids].set(jnp.where(answered, away, jnp.nan)), info.drifts)
+    return info._replace(
+        drift=jnp.sum(away) / jnp.maximum(jnp.sum(answered), 1), drift_worst=jnp.max(away), drifts=drifts
+    )
 
 
 def _finite(tree: Any) -> jax.Array:
     flags = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
     return jnp.all(jnp.stack(flags)) if flags else jnp.asarray(True)
+
+
+def _rows(tree: Any, members: Members) -> Any:
+    return tree if members.ids is None else take(tree, members.ids)
 
 
 def _choose(mask: jax.Array, yes: Any, no: Any) -> Any:

@@ -5,67 +5,20 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import wire
-from ..local import Local
 from ..oracles import Oracle
 from ..plan import Draw
-from ..problems.base import Problem
-from ..protocol import Algorithm, Exchange, OneByOne, Program, Repeat, exchanges
+from ..protocol import Account, Algorithm, Exchange, OneByOne, Program, Repeat, exchanges, placed
 from ..resources import Resources
+from .description import Run
 from .history import COST_COLUMNS
+from .layout import Shapes
 
 LINKS = ("up", "down", "peer")
 SECONDS = COST_COLUMNS["seconds"]
 Counts = dict[str, np.ndarray]  # column -> what a stretch of rounds cost, one number per round
-
-
-@dataclasses.dataclass(frozen=True)
-class Shapes:
-    """The message shapes of one exchange."""
-
-    down: Any
-    up: Any
-
-    @property
-    def down_bytes(self) -> int:
-        return wire.size(self.down)
-
-    @property
-    def up_bytes(self) -> int:
-        return wire.size(self.up)
-
-
-def message_shapes(algorithm: Algorithm, problem: Problem, oracle: Oracle) -> dict[str, Shapes]:
-    """Shapes of all messages, found without computing any. The first round's own exchanges are called «name (first)»."""
-    x = jax.ShapeDtypeStruct((problem.dim,), problem.dtype)
-    memory = jax.eval_shape(algorithm.init, x)
-    row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), problem.stack)
-    if algorithm.remember is not None:
-        remember = algorithm.remember
-        own = jax.eval_shape(lambda x, row, shared: remember(x, problem.view_with(shared, row)), x, row, problem.shared)
-        memory = memory._replace(clients=own)
-    key = jax.eval_shape(lambda: jax.random.key(0))
-
-    def messages(exchange: Exchange) -> Shapes:
-        def play(server: Any, slot: Any, client: Any, row: Any, key: jax.Array, shared: Any) -> tuple[Any, Any]:
-            if exchange.prepare is not None:
-                server = exchange.prepare(server, key)
-            down = exchange.send(server, slot)
-            one = jnp.asarray(1, jnp.int32)
-            local = Local(problem.view_with(shared, row), one, key, one, one, oracle, steps_key=key)
-            return down, exchange.client(client, down, local)[1]
-
-        shapes = jax.eval_shape(play, memory.server, memory.slots, memory.clients, row, key, problem.shared)
-        return Shapes(*shapes)
-
-    found = {e.name: messages(e) for e in exchanges(algorithm.start + algorithm.round)}
-    for exchange in exchanges(algorithm.first or ()):
-        found[f"{exchange.name} (first)"] = messages(exchange)
-    return found
 
 
 class Ledger:
@@ -74,23 +27,20 @@ class Ledger:
     The columns are bytes by link, gradients, and, where messages have named parts (dictionaries, as in split learning), bytes
     by part. With `resources` there are virtual seconds too, by cause: an exchange takes as long as its slowest client
     computes, plus one latency, plus its messages at the rates of a client's own link; clients that play in turn take the sum
-    of that. Work is counted in calls of a client's whole oracle: a component gradient of FedTrack is 1/n_i of one. `shapes`:
-    those of the messages where they are known already.
+    of that. Work is counted in calls of a client's whole oracle: a component gradient of FedTrack is 1/n_i of one.
     """
 
     def __init__(
         self,
         algorithm: Algorithm,
-        problem: Problem,
+        shapes: list[Shapes],
+        sizes: np.ndarray,
         oracle: Oracle,
-        every_round: bool,
         resources: Resources | None = None,
-        shapes: dict[str, Shapes] | None = None,
     ) -> None:
-        self.algorithm, self.oracle, self.every_round = algorithm, oracle, every_round
-        self.sizes, self.resources = problem.sizes, resources
-        self.shapes = message_shapes(algorithm, problem, oracle) if shapes is None else shapes
-        messages = [message for shape in self.shapes.values() for message in (shape.down, shape.up)]
+        self.algorithm, self.shapes, self.sizes = algorithm, shapes, sizes
+        self.oracle, self.resources = oracle, resources
+        messages = [message for shape in shapes for message in (shape.down, shape.up)]
         parts = sorted({name for message in messages if isinstance(message, dict) for name in message})
         self.columns = (
             *(f"bytes_{link}" for link in LINKS),
@@ -100,64 +50,63 @@ class Ledger:
             *(SECONDS if resources is not None else ()),
         )
 
+    @classmethod
+    def of(cls, run: Run) -> Ledger:
+        return cls(run.algorithm, run.shapes, run.population.sizes, run.oracle, run.resources)
+
     def start(self) -> Counts:
         """The cost of the start program, played by all clients."""
         m = len(self.sizes)
         draw = Draw(None, np.ones((1, m), np.int64), None)
-        return self._program(self.algorithm.start, draw, "")
+        return self._program(self.algorithm.start, 0, draw)
 
     def rounds(self, draw: Draw, first_round: int) -> Counts:
         """The cost of these rounds."""
-        counts = self._program(self.algorithm.round, draw, "")
+        opening = len(exchanges(self.algorithm.start))
+        special = self.algorithm.first or ()
+        counts = self._program(self.algorithm.round, opening + len(exchanges(special)), draw)
         if self.algorithm.first is not None and first_round == 1:
-            special = self._program(self.algorithm.first, draw.rows(0, 1), " (first)")
-            for name, column in special.items():
+            for name, column in self._program(special, opening, draw.rows(0, 1)).items():
                 counts[name][0] = column[0]
         return counts
 
-    def _program(self, program: Program, draw: Draw, suffix: str) -> Counts:
+    def _program(self, program: Program, place: int, draw: Draw) -> Counts:
         rounds, n = draw.steps.shape
         ids = np.broadcast_to(np.arange(n), (rounds, n)) if draw.ids is None else draw.ids
         answered = np.ones((rounds, n), np.int64) if draw.answered is None else draw.answered.astype(np.int64)
         total = {name: np.zeros(rounds, float if name in SECONDS else np.int64) for name in self.columns}
-        stretch = _Stretch(draw.steps, answered, ids, self.sizes[ids], suffix, total)
-        self._walk(program, stretch, np.ones((rounds, n), np.int64), False)
+        stretch = _Stretch(draw.steps, answered, ids, self.sizes[ids], total)
+        self._walk(program, place, stretch, np.ones((rounds, n), np.int64), False)
         return total
 
-    def _walk(self, program: Program, stretch: _Stretch, times: np.ndarray, in_turn: bool) -> None:
-        for step in program:
+    def _walk(self, program: Program, place: int, stretch: _Stretch, times: np.ndarray, in_turn: bool) -> None:
+        for at, step in placed(program, place):
             if isinstance(step, Repeat):
-                self._walk(step.program, stretch, times * step.counts(stretch.steps), in_turn)
+                self._walk(step.program, at, stretch, times * step.counts(stretch.steps), in_turn)
             elif isinstance(step, OneByOne):
-                self._walk(step.program, stretch, times, True)
-            else:
-                self._exchange(step, stretch, times, in_turn)
+                self._walk(step.program, at, stretch, times, True)
+            elif isinstance(step, Exchange):
+                self._exchange(step.account, self.shapes[at], stretch, times, in_turn)
 
-    def _exchange(self, step: Exchange, stretch: _Stretch, times: np.ndarray, in_turn: bool) -> None:
+    def _exchange(self, account: Account, shapes: Shapes, stretch: _Stretch, times: np.ndarray, in_turn: bool) -> None:
         total = stretch.total
         played = times * stretch.answered
         # Whoever stays silent was told the first message of the round, once.
         told = played + (1 - stretch.answered) if stretch.opening else played
         stretch.opening = False
-        calls, components = self._work(step, stretch.steps, stretch.sizes)
-        shapes = self.shapes[step.name + stretch.suffix]
-        if step.on_wire:
-            _count_message(total, step.down_link, shapes.down, told.sum(axis=1))
-            _count_message(total, step.up_link, shapes.up, played.sum(axis=1))
+        calls, components = account.work(stretch.steps, stretch.sizes)
+        if components is None:
+            components = calls * self.oracle.components(stretch.sizes)
+        if account.on_wire:
+            _count_message(total, account.down_link, shapes.down, told.sum(axis=1))
+            _count_message(total, account.up_link, shapes.up, played.sum(axis=1))
         total["gradients"] += (calls * played).sum(axis=1)
         total["component_gradients"] += (components * played).sum(axis=1)
         if self.resources is not None:
             work = components / self.oracle.components(stretch.sizes)
-            spent = _seconds(self.resources, step, shapes, work, told, played, stretch.ids)
+            spent = _seconds(self.resources, account, shapes, work, told, played, stretch.ids)
             for name, seconds in zip(SECONDS, spent, strict=True):
                 total[name] += seconds.sum(axis=1) if in_turn else seconds.max(axis=1)
-
-    def _work(self, step: Exchange, steps: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if step.cost is not None:
-            return step.cost(steps, sizes, self.every_round)
-        work = step.work if self.every_round or step.work_if_absent is None else step.work_if_absent
-        calls = work(steps)
-        return calls, calls * self.oracle.components(sizes)
 
 
 @dataclasses.dataclass
@@ -168,7 +117,6 @@ class _Stretch:
     answered: np.ndarray
     ids: np.ndarray
     sizes: np.ndarray
-    suffix: str
     total: Counts
     opening: bool = True  # no message has been sent yet
 
@@ -183,7 +131,7 @@ def _count_message(total: Counts, link: str, message: Any, times: np.ndarray) ->
 
 def _seconds(
     resources: Resources,
-    step: Exchange,
+    account: Account,
     shapes: Shapes,
     work: np.ndarray,
     told: np.ndarray,
@@ -192,8 +140,8 @@ def _seconds(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What an exchange takes each member of the cohort: computing, latency, transfer."""
     computing = played * work / np.asarray(resources.speeds)[ids]
-    if not step.on_wire:
+    if not account.on_wire:
         return computing, np.zeros_like(computing), np.zeros_like(computing)
-    down = resources.link_seconds(step.down_link, shapes.down_bytes)
-    up = resources.link_seconds(step.up_link, shapes.up_bytes)
+    down = resources.link_seconds(account.down_link, shapes.down_bytes)
+    up = resources.link_seconds(account.up_link, shapes.up_bytes)
     return computing, told * resources.latency, told * down + played * up

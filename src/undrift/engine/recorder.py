@@ -7,36 +7,34 @@ from typing import Any
 import numpy as np
 
 from ..plan import Draw
+from .description import Run
 from .history import History, Result
 from .ledger import Counts, Ledger
-from .setup import Setup
 
 
 class Recorder:
     """Grows round by round; cut at the first round whose loss is not finite unless the run is to go on."""
 
-    def __init__(self, setup: Setup, ledger: Ledger | None = None) -> None:
-        self.setup = setup
-        self.ledger = ledger or Ledger(
-            setup.algorithm, setup.problem, setup.oracle, setup.plan.everyone_every_round, setup.resources
-        )
-        self.columns: dict[str, list[np.ndarray]] = {
-            name: [] for name in (*setup.problem.columns, "drift", *self.ledger.columns)
-        }
+    def __init__(self, run: Run, ledger: Ledger | None = None) -> None:
+        self.run, self.ledger = run, ledger or Ledger.of(run)
+        self.columns: dict[str, list[np.ndarray]] = {}
+        self.clients: dict[str, list[np.ndarray]] = {}  # with one column per client
         self.iterates: list[np.ndarray] = []
         self.length = 0  # records so far: rounds played + 1
         self.diverged: tuple[int, int | None] | None = None
+        self.stopped: str | None = None  # why the run ended before its last round
 
     def add(self, records: Any, plan: Draw, first: int, count: int, diverged: int, suspect: int) -> None:
         """The records of rounds first … first + count − 1."""
         if diverged >= 0 and self.diverged is None:
             self.diverged = (diverged, suspect if suspect >= 0 else None)
-        for name, column in records.evaluation.columns.items():
-            self.columns[name].append(np.asarray(column[:count], np.float64))
-        self.columns["drift"].append(np.asarray(records.drift[:count], np.float64))
+        for name, column in records.columns.items():
+            self.columns.setdefault(name, []).append(np.asarray(column[:count], np.float64))
+        for name, rows in records.clients.items():
+            self.clients.setdefault(name, []).append(np.asarray(rows[:count], np.float64))
         for name, column in self.costs(plan, first, count).items():
-            self.columns[name].append(column)
-        if self.setup.keep_iterates:
+            self.columns.setdefault(name, []).append(column)
+        if self.run.keep_iterates:
             self.iterates.append(np.asarray(records.iterates[:count]))
         self.length += count
 
@@ -49,16 +47,36 @@ class Recorder:
         rest = self.ledger.rounds(plan.rows(1, count), 1)
         return {name: np.concatenate([opening[name], rest[name]]) for name in opening}
 
-    def result(self, x: np.ndarray, seconds: float) -> Result:
-        length = self.length
-        if self.diverged is not None and self.setup.on_divergence == "stop":
-            length = min(length, self.diverged[0] + 1)  # the first bad round is kept: it shows what happened
-        merged = {
-            name: np.concatenate(parts)[:length] if parts else np.zeros(0) for name, parts in self.columns.items()
-        }
+    def history(self) -> History:
+        """All columns so far."""
+        length = self._kept()
+        merged = {name: joined(parts)[:length] for name, parts in self.columns.items()}
         for name in self.ledger.columns:
             merged[name] = np.cumsum(merged[name])
-        if self.setup.problem.reference() is None:
-            merged = {name: column for name, column in merged.items() if name not in ("gap", "sq_distance")}
-        iterates = np.concatenate(self.iterates)[:length] if self.setup.keep_iterates else None
-        return Result(x, History(merged), iterates, max(length - 1, 0), self.setup.describe(), seconds, self.diverged)
+        return History(merged)
+
+    def result(self, x: np.ndarray, seconds: float) -> Result:
+        length = self._kept()
+        return Result(
+            x,
+            self.history(),
+            joined(self.iterates)[:length] if self.run.keep_iterates else None,
+            max(length - 1, 0),
+            self.run.words(),
+            seconds,
+            self.diverged,
+            self.stopped,
+            {name: joined(parts)[:length] for name, parts in self.clients.items()},
+        )
+
+    def _kept(self) -> int:
+        if self.diverged is None or self.run.on_divergence != "stop":
+            return self.length
+        return min(self.length, self.diverged[0] + 1)  # the first bad round is kept: it shows what happened
+
+
+def joined(parts: list[np.ndarray]) -> np.ndarray:
+    """The parts as one array, which takes their place."""
+    if len(parts) > 1:
+        parts[:] = [np.concatenate(parts)]
+    return parts[0] if parts else np.zeros(0)

@@ -2,13 +2,12 @@
 
 `advance` plays a chunk of rounds on the device: a loop over rounds with the cohort vectorised and the local loops inside.
 Everything that may differ between runs of one kind (data, numbers of the method, seed, plan, how many rounds) is an input, so
-there is one compilation per kind of run. Python touches a chunk at a time, to report progress and to write checkpoints.
+there is one compilation per kind of run. Python touches a chunk at a time, to be observed and to write checkpoints.
 Round 0 is the start program: its record is the state before the first round.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -22,19 +21,17 @@ import numpy as np
 
 from .. import precision
 from ..errors import CheckpointError, DivergenceError, Interrupted
-from ..oracles import Oracle
-from ..plan import Draw, Everyone
-from ..problems.base import Evaluation, Problem, Reference
-from ..protocol import Memory
-from ..recipe import Recipe
-from ..resources import Resources
+from ..plan import Draw
+from ..problems.base import Problem
+from ..protocol import Algorithm, Memory
 from ..vectorise import on_all_devices, replicated
 from .checkpoint import Checkpoint
-from .history import Result
-from .interpret import Context, Members, everyone, lay_out, play
+from .description import Run
+from .history import History, Result
+from .interpret import Context, Members, everyone, play
 from .interrupt import Deferred
+from .layout import lay_out
 from .recorder import Recorder
-from .setup import Setup, prepare
 
 CAPACITY = 256  # most rounds in one chunk
 PLAN_ENTRIES = 4_000_000  # most (round, member) pairs in one chunk
@@ -42,20 +39,7 @@ FIRST_CHUNK = 2  # nobody knows yet how long a round takes
 CHUNK_SECONDS = 0.5  # how long a chunk should take, so that progress is seen and Ctrl-C is heard
 
 compilations: Counter[str] = Counter()  # how often `advance` was traced, by method
-
-
-@dataclasses.dataclass(frozen=True)
-class Kind:
-    """What a compiled program depends on besides shapes."""
-
-    recipe: Recipe
-    oracle: Oracle
-    everyone: bool  # full participation
-    every_round: bool  # … and nobody fails
-    keep_iterates: bool
-    record_every: int
-    capacity: int
-    spread: bool = False  # over several devices
+Observer = Callable[[History], Any]  # all columns so far -> True to stop
 
 
 class Carry(NamedTuple):
@@ -66,127 +50,146 @@ class Carry(NamedTuple):
     last_finite: Any  # the latest model whose loss was finite
     diverged: Any  # first round with a loss that is not finite, or −1
     suspect: Any  # the client to blame there, or −1
+    stop: Any  # the state of the rule that may end the run, and whether it has
 
 
 class Records(NamedTuple):
-    evaluation: Evaluation
-    drift: Any
+    columns: dict[str, Any]
+    clients: dict[str, Any]  # name -> one number per client
     iterates: Any
 
 
-def advance(
-    kind: Kind,
-    problem: Problem,
-    reference: Reference | None,
-    numbers: dict[str, Any],
-    x0: jax.Array,
-    key: jax.Array,
-    carry: Carry,
-    plan: Draw,
-    count: Any,
-    rounds: Any,
-) -> tuple[Carry, Records]:
-    """`count` rounds from where the carry stands; the plan has one row for each."""
-    compilations[kind.recipe.name] += 1
-    algorithm = kind.recipe.build(numbers, problem)
+def advance(capacity: int, run: Run, carry: Carry, plan: Draw, count: Any, rounds: Any) -> tuple[Carry, Records]:
+    """`count` rounds from where the carry stands (fewer, if the run's rule stops it); the plan has one row for each."""
+    compilations[run.recipe.name] += 1
 
     def body(k: jax.Array, state: tuple[Carry, Records]) -> tuple[Carry, Records]:
         carry, records = state
-        t = carry.round
-        context = Context(problem, kind.oracle, key, t, kind.every_round)
         members = Members(*jax.tree.map(lambda part: part[k], tuple(plan)))
-
-        def opening(memory: Memory) -> Any:
-            del memory  # what came in is only a placeholder of the right shape
-            return play(algorithm.start, lay_out(algorithm, x0, problem), everyone(problem.clients), context)
-
-        branches = [opening, lambda memory: play(algorithm.round, memory, members, context)]
-        if algorithm.first is not None:
-            special = algorithm.first
-            branches.insert(1, lambda memory: play(special, memory, members, context))
-        memory, info = jax.lax.switch(jnp.minimum(t, len(branches) - 1), branches, carry.memory)
-        x = algorithm.model(memory.server)
-        evaluation = _evaluate(kind, problem, reference, x, t, rounds)
-        suspect = jnp.where(info.suspect >= 0, info.suspect, evaluation.suspect)
-        skipped = (t % kind.record_every != 0) & (t != rounds)
-        fine = jnp.all(jnp.isfinite(x)) & (skipped | jnp.isfinite(evaluation.columns["loss"]))
-        carry = Carry(
-            memory,
-            t + 1,
-            jnp.where(fine, x, carry.last_finite),
-            jnp.where((carry.diverged < 0) & ~fine, t, carry.diverged),
-            jnp.where((carry.diverged < 0) & ~fine, suspect, carry.suspect),
-        )
-        new = Records(evaluation, info.drift, x if kind.keep_iterates else ())
+        carry, new = _round(run, carry, members, rounds)
         return carry, jax.tree.map(lambda column, value: column.at[k].set(value), records, new)
 
-    model = jax.ShapeDtypeStruct((problem.dim,), problem.dtype)
-    number = jax.ShapeDtypeStruct((), problem.dtype)
-    shapes = Records(_evaluation_shapes(problem, reference), number, model if kind.keep_iterates else ())
-    blank = jax.tree.map(lambda s: jnp.zeros((kind.capacity, *s.shape), s.dtype), shapes)
-    return jax.lax.fori_loop(0, count, body, (carry, blank))
+    blank = jax.tree.map(lambda s: jnp.zeros((capacity, *s.shape), s.dtype), record_shapes(run, carry.memory))
+    if run.stop is None:
+        return jax.lax.fori_loop(0, count, body, (carry, blank))
+
+    def go_on(state: tuple[Any, tuple[Carry, Records]]) -> jax.Array:
+        k, (carry, _) = state
+        return (k < count) & ~carry.stop[1]
+
+    return jax.lax.while_loop(go_on, lambda s: (s[0] + 1, body(*s)), (jnp.int32(0), (carry, blank)))[1]
 
 
-def _evaluate(
-    kind: Kind, problem: Problem, reference: Reference | None, x: jax.Array, t: jax.Array, rounds: Any
-) -> Evaluation:
-    if kind.record_every == 1:
-        return problem.evaluate(x, reference)
-    shapes = _evaluation_shapes(problem, reference)
-    nothing = Evaluation({k: jnp.full(s.shape, jnp.nan, s.dtype) for k, s in shapes.columns.items()}, jnp.int32(-1))
-    due = (t % kind.record_every == 0) | (t == rounds)
-    return jax.lax.cond(due, lambda: problem.evaluate(x, reference), lambda: nothing)
+def record_shapes(run: Run, memory: Memory) -> Records:
+    """What is recorded of a round on the device."""
+    problem = run.problem
+    assert problem is not None
+    number, each, model = (jax.ShapeDtypeStruct(s, problem.dtype) for s in ((), (problem.clients,), (problem.dim,)))
 
+    def measure(run: Run, memory: Memory, x: jax.Array) -> Any:
+        return evaluate(run, run.algorithm_at(0), memory, x)
 
-def _evaluation_shapes(problem: Problem, reference: Reference | None) -> Evaluation:
-    model = jax.ShapeDtypeStruct((problem.dim,), problem.dtype)
-    shapes: Evaluation = jax.eval_shape(lambda x: problem.evaluate(x, reference), model)
-    return shapes
-
-
-@partial(jax.jit, static_argnums=0, donate_argnums=6)
-def compiled_advance(kind: Kind, *arguments: Any) -> Any:
-    """`advance`, compiled; on all devices where that helps."""
-    play_rounds = partial(advance, kind)
-    return (on_all_devices(play_rounds) if kind.spread else play_rounds)(*arguments)
-
-
-def kind_of(setup: Setup) -> Kind:
-    """The kind of program this run needs."""
-    n = setup.plan.cohort_size
-    return Kind(
-        setup.method.recipe,
-        setup.oracle,
-        isinstance(setup.plan.participation, Everyone),
-        setup.plan.everyone_every_round,
-        setup.keep_iterates,
-        setup.record_every,
-        max(1, min(CAPACITY, PLAN_ENTRIES // n)),
-        dealt_out(setup),
+    columns, clients, _ = jax.eval_shape(measure, run, memory, model)
+    return Records(
+        columns | {"drift": number, "drift_worst": number},
+        clients | ({"drift": each} if run.per_client else {}),
+        model if run.keep_iterates else (),
     )
 
 
-def dealt_out(setup: Setup) -> bool:
+def _round(run: Run, carry: Carry, members: Members, rounds: Any) -> tuple[Carry, Records]:
+    """One round and its record."""
+    problem, t = run.problem, carry.round
+    assert problem is not None
+    algorithm, context = run.algorithm_at(t), Context(run, t)
+
+    def opening(memory: Memory) -> Any:
+        del memory  # what came in is only a placeholder of the right shape
+        return play(algorithm.start, lay_out(algorithm, run.x0, problem), everyone(problem.clients), context)
+
+    branches = [opening, lambda memory: play(algorithm.round, memory, members, context)]
+    if algorithm.first is not None:
+        special = algorithm.first
+        branches.insert(1, lambda memory: play(special, memory, members, context))
+    memory, info = jax.lax.switch(jnp.minimum(t, len(branches) - 1), branches, carry.memory)
+    x = algorithm.model(memory.server)
+    due = (t % run.record_every == 0) | (t == rounds)
+    columns, clients, suspect = _measured(run, algorithm, memory, x, due)
+    columns |= {"drift": info.drift, "drift_worst": info.drift_worst}
+    clients |= {"drift": info.drifts} if run.per_client else {}
+    fine = jnp.all(jnp.isfinite(x)) & (~due | jnp.isfinite(columns["loss"]))
+    newly = (carry.diverged < 0) & ~fine
+    carry = Carry(
+        memory,
+        t + 1,
+        jnp.where(fine, x, carry.last_finite),
+        jnp.where(newly, t, carry.diverged),
+        jnp.where(newly, jnp.where(info.suspect >= 0, info.suspect, suspect), carry.suspect),
+        () if run.stop is None else run.stop.look(carry.stop[0], columns),
+    )
+    return carry, Records(columns, clients, x if run.keep_iterates else ())
+
+
+def _measured(run: Run, algorithm: Algorithm, memory: Memory, x: jax.Array, due: jax.Array) -> Any:
+    """(columns, per client, suspect) of this model where it is due; NaN elsewhere."""
+
+    def measure() -> Any:
+        return evaluate(run, algorithm, memory, x)
+
+    if run.record_every == 1:
+        return measure()
+    columns, clients, suspect = jax.eval_shape(measure)
+    empty = jax.tree.map(lambda s: jnp.full(s.shape, jnp.nan, s.dtype), (columns, clients))
+    return jax.lax.cond(due, measure, lambda: (*empty, jnp.full(suspect.shape, -1, suspect.dtype)))
+
+
+def evaluate(run: Run, algorithm: Algorithm, memory: Memory, x: jax.Array) -> tuple[Any, Any, Any]:
+    """What is recorded of a model: the problem's columns and, where they were asked for, the method's own."""
+    problem = run.problem
+    assert problem is not None
+    columns, suspect, clients = problem.evaluate(x, run.reference, run.per_client)
+    if run.diagnostics and algorithm.diagnostics is not None:
+        diagnosis = algorithm.diagnostics
+        told = problem.each_with(lambda loss, own: diagnosis.client(own, x, loss), memory.clients)
+        columns = columns | diagnosis.server(memory.server, told, problem.weights)
+    return dict(columns), dict(clients), suspect
+
+
+@partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
+def compiled_advance(capacity: int, spread: bool, run: Run, *arguments: Any) -> Any:
+    """`advance`, compiled; on all devices where that helps."""
+    play_rounds = partial(advance, capacity)
+    return (on_all_devices(play_rounds) if spread else play_rounds)(run, *arguments)
+
+
+def capacity_of(run: Run) -> int:
+    """How many rounds a chunk has at most."""
+    return max(1, min(CAPACITY, PLAN_ENTRIES // run.plan.cohort_size))
+
+
+def is_spread(run: Run) -> bool:
     """Whether clients are looped over and there are several devices to share the loop."""
-    return jax.device_count() > 1 and setup.problem.prefers_loop(setup.oracle.exact)
+    assert run.problem is not None
+    return jax.device_count() > 1 and run.problem.prefers_loop(run.oracle.exact)
 
 
-def fresh_carry(setup: Setup) -> Carry:
+def fresh_carry(run: Run) -> Carry:
     """Zeros of the right shape: round 0 fills them in on the device."""
 
     def shape(x: jax.Array, problem: Problem) -> Memory:
-        return lay_out(setup.algorithm, x, problem)
+        return lay_out(run.algorithm, x, problem)
 
-    memory = jax.eval_shape(shape, jax.ShapeDtypeStruct((setup.problem.dim,), setup.problem.dtype), setup.problem)
+    memory = jax.eval_shape(shape, jax.ShapeDtypeStruct((run.population.dim,), run.population.dtype), run.problem)
     memory = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), memory)
     minus = np.asarray(-1, np.int32)
-    return Carry(memory, np.asarray(0, np.int32), np.array(setup.x0), minus, minus.copy())
+    stop = () if run.stop is None else (run.stop.start(), np.asarray(False))
+    return Carry(memory, np.asarray(0, np.int32), np.array(run.x0), minus, minus.copy(), stop)
 
 
-def padded_plan(setup: Setup, first: int, count: int, capacity: int) -> Draw:
+def padded_plan(run: Run, first: int, count: int, capacity: int) -> Draw:
     """The plan of these rounds (round 0 has none), filled up to the capacity of a chunk."""
     ahead = max(first, 1)
-    draw = setup.plan.draw(ahead, max(1, first + count - ahead))
+    draw = run.plan.draw(ahead, max(1, first + count - ahead))
 
     def pad(part: Any, dtype: Any) -> Any:
         if part is None:
@@ -198,110 +201,102 @@ def padded_plan(setup: Setup, first: int, count: int, capacity: int) -> Draw:
     return Draw(pad(draw.ids, np.int32), pad(draw.steps, np.int32), pad(draw.answered, bool))
 
 
-def run(
-    method: Any,
-    problem: Problem,
+def simulate(
+    run: Run,
     *,
-    rounds: int,
-    steps: Any = 1,
-    seed: int = 0,
-    x0: Any = None,
-    participation: Any = None,
-    failures: float = 0.0,
-    oracle: Oracle | None = None,
-    keep_iterates: bool = False,
-    record_every: int = 1,
-    on_divergence: str = "stop",
-    resources: Resources | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    observe: Observer | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
     resume: bool = False,
 ) -> Result:
-    """Simulate a method on a problem.
-
-    steps: τ — one number, one per client, `plan.random_steps(low, high)`, or a function (round, key) -> m numbers.
-    participation: `plan.full()` (default), `plan.uniform(n)`, `plan.rule(f, n)`. failures: probability that a member of the
-    cohort does not answer. oracle: `oracles.full()` (default), `minibatch(b)`, `noisy(variance)`. x0: zeros by default.
-    record_every: evaluate f and its gradients every so many rounds (NaN in between). on_divergence: "stop" raises
-    `DivergenceError`, which carries the result so far; "continue" plays on. resources: `Resources.of(m, speeds, link)`, from
-    which the virtual seconds in the history are counted. progress: called with (round, rounds) after every
-    chunk. checkpoint: a directory that allows `resume=True` to continue after a crash, with the same bits.
-
-    >>> import undrift as ud
-    >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
-    >>> r = run(ud.fedlin(eta=0.1), p, rounds=300, steps=[50, 30])
-    >>> f"{r.x[0]:.6f} after {r.history['bytes_up'][-1]} bytes up"
-    '34.333333 after 9616 bytes up'
-    """
-    setup = prepare(
-        method,
-        problem,
-        rounds=rounds,
-        steps=steps,
-        seed=seed,
-        x0=x0,
-        participation=participation,
-        failures=failures,
-        oracle=oracle,
-        keep_iterates=keep_iterates,
-        record_every=record_every,
-        on_divergence=on_divergence,
-        resources=resources,
-    )
-    with precision.scope(setup.problem.dtype):
-        return _run(setup, progress, Checkpoint.at(checkpoint, setup, checkpoint_seconds), resume)
+    """Play a run as compiled chunks of rounds; see `undrift.run`."""
+    run = run.to_play()
+    with precision.scope(run.population.dtype):
+        return _Simulation(run, observe).play(checkpoint, checkpoint_seconds, resume)
 
 
-def _run(
-    setup: Setup, progress: Callable[[int, int], None] | None, checkpoint: Checkpoint | None, resume: bool
-) -> Result:
-    began = time.perf_counter()
-    kind, recorder = kind_of(setup), Recorder(setup)
-    carry, done = fresh_carry(setup), 0
-    if resume and checkpoint is not None and checkpoint.exists():
-        carry = checkpoint.load(carry, recorder)
-        done = recorder.length
-        if done > setup.rounds + 1:
-            raise CheckpointError(
-                f"{checkpoint.path} holds {done - 1} rounds already, more than the {setup.rounds} asked for: ask for at least "
-                "as many, or choose another directory"
-            )
-    reference = setup.problem.reference()
-    problem = replicated(setup.problem) if kind.spread else setup.problem
-    numbers = {name: np.asarray(value, setup.problem.dtype) for name, value in setup.method.numbers.items()}
-    key, total = jax.random.key(setup.seed), setup.rounds + 1
-    size = min(FIRST_CHUNK, kind.capacity)
-    try:
-        with Deferred() as interrupt:
-            while done < total and not (recorder.diverged and setup.on_divergence == "stop"):
-                count = min(size, total - done, kind.capacity)
-                tick = time.perf_counter()
-                plan = padded_plan(setup, done, count, kind.capacity)
-                carry, records = compiled_advance(
-                    kind, problem, reference, numbers, setup.x0, key, carry, plan, count, setup.rounds
+class _Simulation:
+    """A run on its way."""
+
+    def __init__(self, run: Run, observe: Observer | None) -> None:
+        self.run, self.observe = run, observe
+        self.capacity, self.spread = capacity_of(run), is_spread(run)
+        self.recorder, self.carry = Recorder(run), fresh_carry(run)
+        self.inputs = run.but(problem=replicated(run.problem)) if self.spread else run
+        self.began = time.perf_counter()
+        if run.stop is not None:
+            run.stop.check(record_shapes(run, self.carry.memory).columns)
+
+    def play(self, directory: str | Path | None, seconds: float, resume: bool) -> Result:
+        checkpoint = Checkpoint.at(directory, seconds, self._identity)
+        if resume and checkpoint is not None and checkpoint.exists():
+            self.carry = checkpoint.load(self.carry, self.recorder)
+            self._heed_rule()
+            if self.recorder.length > self.run.rounds + 1:
+                raise CheckpointError(
+                    f"{checkpoint.path} holds {self.recorder.length - 1} rounds already, more than the {self.run.rounds} "
+                    "asked for: ask for at least as many, or choose another directory"
                 )
-                recorder.add(jax.device_get(records), plan, done, count, int(carry.diverged), int(carry.suspect))
-                done += count
-                if progress is not None:
-                    progress(min(done, total) - 1, setup.rounds)
-                if checkpoint is not None:
-                    checkpoint.maybe_save(carry, recorder)
-                size = int(np.clip(count * CHUNK_SECONDS / (time.perf_counter() - tick), 1, kind.capacity))
-                interrupt.check()
-    except KeyboardInterrupt:
+        try:
+            with Deferred() as interrupt:
+                self._chunks(checkpoint, interrupt)
+        except KeyboardInterrupt:
+            if checkpoint is not None:
+                checkpoint.save(self.carry, self.recorder)
+            result = self._result(np.asarray(self.carry.last_finite))
+            raise Interrupted(f"stopped after {result.rounds} of {self.run.rounds} rounds", result=result) from None
         if checkpoint is not None:
-            checkpoint.save(carry, recorder)
-        result = recorder.result(np.asarray(carry.last_finite), time.perf_counter() - began)
-        raise Interrupted(f"stopped after {result.rounds} of {setup.rounds} rounds", result=result) from None
-    if checkpoint is not None:
-        checkpoint.save(carry, recorder)
-    continued = setup.on_divergence == "continue"
-    final = setup.algorithm.model(carry.memory.server) if continued else carry.last_finite
-    result = recorder.result(np.asarray(final), time.perf_counter() - began)
-    if recorder.diverged and not continued:
-        raise divergence(result)
-    return result
+            checkpoint.save(self.carry, self.recorder)
+        continued = self.run.on_divergence == "continue"
+        result = self._result(self._model() if continued else np.asarray(self.carry.last_finite))
+        if self.recorder.diverged and not continued:
+            raise divergence(result)
+        return result
+
+    def _chunks(self, checkpoint: Checkpoint | None, interrupt: Deferred) -> None:
+        size = min(FIRST_CHUNK, self.capacity)
+        while not self._over():
+            tick, done = time.perf_counter(), self.recorder.length
+            count = min(size, self.run.rounds + 1 - done, self.capacity)
+            plan = padded_plan(self.run, done, count, self.capacity)
+            self.carry, records = compiled_advance(*self._arguments(plan, count))
+            played = int(self.carry.round) - done
+            self.recorder.add(
+                jax.device_get(records), plan, done, played, int(self.carry.diverged), int(self.carry.suspect)
+            )
+            self._heed_rule()
+            self._ask_observer()
+            if checkpoint is not None:
+                checkpoint.maybe_save(self.carry, self.recorder)
+            size = int(np.clip(count * CHUNK_SECONDS / (time.perf_counter() - tick), 1, self.capacity))
+            interrupt.check()
+
+    def _over(self) -> bool:
+        diverged = self.recorder.diverged is not None and self.run.on_divergence == "stop"
+        return self.recorder.length > self.run.rounds or diverged or self.recorder.stopped is not None
+
+    def _heed_rule(self) -> None:
+        if self.run.stop is not None and bool(self.carry.stop[1]):
+            self.recorder.stopped = f"{self.run.stop} in round {self.recorder.length - 1}"
+
+    def _ask_observer(self) -> None:
+        if self.observe is not None and self.observe(self.recorder.history()) and self.recorder.stopped is None:
+            self.recorder.stopped = f"the observer asked for it after round {self.recorder.length - 1}"
+
+    def _arguments(self, plan: Draw, count: int) -> tuple[Any, ...]:
+        return self.capacity, self.spread, self.inputs, self.carry, plan, count, self.run.rounds
+
+    def _identity(self) -> str:
+        from .identity import identity
+
+        traced = compiled_advance.trace(*self._arguments(padded_plan(self.run, 0, 1, self.capacity), 1))
+        return identity(self.run, traced.jaxpr)
+
+    def _model(self) -> np.ndarray:
+        return np.asarray(self.run.algorithm.model(self.carry.memory.server))
+
+    def _result(self, x: np.ndarray) -> Result:
+        return self.recorder.result(x, time.perf_counter() - self.began)
 
 
 def divergence(result: Result) -> DivergenceError:

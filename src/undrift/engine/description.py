@@ -1,0 +1,313 @@
+"""A run, described: the one value that interpreters, records, run directories, theory and adviser read.
+
+`Run.of(method, problem, rounds=…, …)` checks everything a user can get wrong. What decides a run's numbers is all in here;
+what it has no influence on (checkpoints, observers) is not. Without the data, `run.contract`, it is what a server and its
+clients must agree on.
+
+As a JAX tree a run is what its compiled program depends on. Data, numbers, start, key and weights are inputs; the recipe, the
+oracle and what is recorded are part of the program; plan and resources stay on the host. So runs that differ in the former
+share one compiled program, and nobody has to say so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from typing import Any, TypedDict, Unpack
+
+import jax
+import numpy as np
+
+from ..errors import InputError, unknown
+from ..oracles import Oracle
+from ..plan import Everyone, Participation, Plan, RandomSteps, Steps, uniform
+from ..problems.base import Problem
+from ..problems.evaluation import Reference
+from ..problems.population import Population
+from ..protocol import Algorithm
+from ..recipe import Method, Recipe, Surroundings, as_method
+from ..resources import Resources
+from ..stop import Stop
+from .layout import Shapes, message_shapes
+
+ON_DIVERGENCE = ("stop", "continue")
+# What the compiled program depends on besides the shapes of its inputs; the names of fields and properties
+STATIC = (
+    "recipe", "oracle", "every_round", "renormalise", "keep_iterates", "record_every", "per_client", "diagnostics", "stop",
+)  # fmt: skip
+
+
+class Arguments(TypedDict, total=False):
+    """What a run can be told besides method, problem and rounds."""
+
+    steps: (
+        Steps  # τ: one number, one per client, `plan.random_steps(low, high)`, or a function (round, key) -> m numbers
+    )
+    seed: int
+    x0: Any  # where to start; zeros, or a network's initial weights, by default
+    participation: (
+        Participation | None
+    )  # `plan.full()` (default), `uniform(n)`, `weighted(n)`, `permuted(n)`, `rule(f, n)`
+    failures: float  # probability that a member of the cohort does not answer
+    oracle: Oracle | None  # `oracles.full()` (default), `minibatch(b)`, `noisy(variance)`
+    keep_iterates: bool
+    record_every: int  # evaluate f and its gradients every so many rounds (NaN in between)
+    per_client: bool  # record losses, accuracies and drift of each client too
+    diagnostics: bool  # record what the method says about itself too
+    stop: Stop | None  # `stop.at(gap=1e-6)`, `stop.patience(20)`: when to end before the last round
+    on_divergence: str  # "stop" raises `DivergenceError`, which carries the result so far; "continue" plays on
+    resources: Resources | None  # `Resources.of(m, speeds, link)`, from which virtual seconds are counted
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclasses.dataclass(frozen=True, eq=False)
+class Run:
+    """A run, before it starts; see the module's docstring."""
+
+    method: Method
+    problem: Problem | None  # None: a contract
+    population: Population
+    rounds: int
+    steps: Steps
+    seed: int
+    x0: np.ndarray
+    participation: Participation
+    failures: float
+    oracle: Oracle
+    keep_iterates: bool
+    record_every: int
+    per_client: bool
+    diagnostics: bool
+    stop: Stop | None
+    on_divergence: str
+    resources: Resources
+
+    @classmethod
+    def of(cls, method: Any, problem: Problem, rounds: int, **arguments: Unpack[Arguments]) -> Run:
+        """The run that these arguments mean, checked."""
+        for name in arguments:
+            if name not in Arguments.__annotations__:
+                raise unknown("argument of a run", name, [*Arguments.__annotations__, "rounds"])
+        method = as_method(method)
+        if not isinstance(problem, Problem):
+            raise InputError(f"a problem is what ud.problems.… returns, got {type(problem).__name__}")
+        seed = _whole("seed", arguments.get("seed", 0), 0)
+        if seed >= 2**32:
+            raise InputError(f"seed must be below 2**32, got {seed}")
+        run = cls(
+            method,
+            problem,
+            problem.population,
+            _whole("rounds", rounds, 0),
+            arguments.get("steps", 1),
+            seed,
+            _start(arguments.get("x0"), problem, seed),
+            _participation(arguments.get("participation"), method.recipe, problem.population),
+            float(arguments.get("failures", 0.0)),
+            _oracle(arguments.get("oracle"), method.recipe, problem),
+            bool(arguments.get("keep_iterates", False)),
+            _whole("record_every", arguments.get("record_every", 1), 1),
+            bool(arguments.get("per_client", False)),
+            bool(arguments.get("diagnostics", False)),
+            _stop(arguments.get("stop")),
+            _on_divergence(arguments.get("on_divergence", "stop")),
+            _resources(arguments.get("resources"), problem.clients),
+        )
+        run.plan  # noqa: B018 (refuses steps and cohorts that do not fit)
+        if method.recipe.split:
+            problem.check_dialogue(run.oracle)
+        return run
+
+    def but(self, **changes: Any) -> Run:
+        """The same run with some fields changed (they are not checked again)."""
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def contract(self) -> Run:
+        """The run without the data: all that a server and its clients must agree on."""
+        return self.but(problem=None)
+
+    def to_play(self) -> Run:
+        """The run as interpreters play it: on the pooled problem, where the method holds all data in one place."""
+        if self.method.by_theorem:
+            waiting = ", ".join(self.method.by_theorem)
+            raise InputError(
+                f"{waiting} of {self.method.name} still waits for a theorem: call undrift.run, or give a number"
+            )
+        if not self.recipe.centralised or self.problem is None or self.problem.is_pooled:
+            return self
+        pooled = self.problem.pooled()
+        return self.but(
+            problem=pooled,
+            population=pooled.population,
+            participation=Everyone(),
+            steps=_pooled_steps(self.steps),
+            failures=0.0,
+            resources=self.resources.pooled(),
+        )
+
+    # ----- what follows from it
+    @property
+    def recipe(self) -> Recipe:
+        return self.method.recipe
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Who takes part, with how many steps, and who answers."""
+        return Plan(self.population.clients, self.participation, self.steps, self.failures, self.seed)
+
+    @cached_property
+    def every_round(self) -> bool:
+        """Nobody ever misses a round."""
+        return self.plan.everyone_every_round
+
+    @cached_property
+    def renormalise(self) -> bool:
+        """Whether means run over the members' own weights, see `plan`."""
+        return self.plan.renormalise
+
+    @cached_property
+    def importance(self) -> np.ndarray:
+        """a_i: what an answer of each client counts, see `plan`."""
+        return self.participation.importance(self.population.relative_weights)
+
+    @cached_property
+    def numbers(self) -> dict[str, np.ndarray]:
+        """The method's numbers in the problem's precision."""
+        return {name: np.asarray(value, self.population.dtype) for name, value in self.method.numbers.items()}
+
+    @cached_property
+    def reference(self) -> Reference | None:
+        """x* and f*, where they are known."""
+        return None if self.problem is None else self.problem.reference()
+
+    @cached_property
+    def key(self) -> jax.Array:
+        """Of everything that is drawn on the device."""
+        return jax.random.key(self.seed)
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What the method may ask about this run."""
+        halves = self.population.halves if self.recipe.split else None
+        return Surroundings(halves, self.every_round, self.diagnostics)
+
+    def algorithm_at(self, round: Any) -> Algorithm:
+        """The algorithm with the numbers of this round (concrete or traced)."""
+        return self.recipe.build(self.numbers, self.surroundings, round)
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        """Of no round in particular: its program and the shapes of its memory."""
+        return self.recipe.build(self.method.numbers, self.surroundings)
+
+    @cached_property
+    def shapes(self) -> list[Shapes]:
+        """The messages of all exchanges, by place."""
+        return message_shapes(self.algorithm, self.population, self.oracle)
+
+    def words(self) -> dict[str, Any]:
+        """The setting in words, for records."""
+        theorem = {"theorem": self.method.chosen_by} if self.method.chosen_by else {}
+        ends = {} if self.stop is None else {"stop": str(self.stop)}
+        return {
+            "method": str(self.method),
+            **theorem,
+            "problem": repr(self.problem),
+            "rounds": self.rounds,
+            "steps": str(self.steps) if not callable(self.steps) else "a function of the round",
+            "participation": str(self.participation),
+            "failures": self.failures,
+            "oracle": str(self.oracle),
+            "seed": self.seed,
+            "record_every": self.record_every,
+            "resources": str(self.resources),
+            **ends,
+        }
+
+    # ----- as a tree
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        inputs = (self.problem, self.reference, self.numbers, self.x0, self.key, self.importance)
+        return inputs, tuple(getattr(self, name) for name in STATIC)
+
+    @classmethod
+    def tree_unflatten(cls, static: tuple[Any, ...], inputs: tuple[Any, ...]) -> Run:
+        known = dict(zip(STATIC, static, strict=True))
+        recipe = known.pop("recipe")
+        problem, reference, numbers, x0, key, importance = inputs
+        run = object.__new__(cls)
+        run.__dict__.update(
+            method=Method(recipe, numbers), problem=problem, reference=reference, numbers=numbers, x0=x0, key=key,
+            importance=importance, **known,
+        )  # fmt: skip
+        if isinstance(problem, Problem):
+            run.__dict__["population"] = problem  # what is asked of a population inside a program, a problem knows too
+        return run
+
+
+def _start(x0: Any, problem: Problem, seed: int) -> np.ndarray:
+    if x0 is None:
+        return problem.initial(seed)
+    start = np.asarray(x0, problem.dtype)
+    if start.shape != (problem.dim,):
+        raise InputError(f"x0 must have shape (d,) = ({problem.dim},), got {start.shape}")
+    if not np.all(np.isfinite(start)):
+        raise InputError(f"x0 must be finite, entry {int(np.argmin(np.isfinite(start)))} is not")
+    return start
+
+
+def _participation(given: Any, recipe: Recipe, population: Population) -> Participation:
+    if given is None:
+        return uniform(population.clients) if recipe.ordered else Everyone()
+    if not isinstance(given, Participation):
+        raise InputError(f"participation is one of ud.plan.full(), uniform(n), weighted(n), rule(f, n); got {given!r}")
+    return given.among(population.weights)
+
+
+def _oracle(given: Any, recipe: Recipe, problem: Problem) -> Oracle:
+    oracle = given or recipe.oracle or problem.default_oracle
+    if not isinstance(oracle, Oracle):
+        raise InputError(f"an oracle is one of ud.oracles.full(), minibatch(b), noisy(variance); got {oracle!r}")
+    return oracle
+
+
+def _stop(given: Any) -> Stop | None:
+    if given is not None and not isinstance(given, Stop):
+        raise InputError(f"stop is a rule such as ud.stop.at(gap=1e-6) or ud.stop.patience(20), got {given!r}")
+    return given
+
+
+def _on_divergence(given: str) -> str:
+    if given not in ON_DIVERGENCE:
+        raise unknown("on_divergence", given, ON_DIVERGENCE)
+    return given
+
+
+def _resources(given: Any, clients: int) -> Resources:
+    """What turns work and bytes into seconds; equal clients with an ordinary link where nobody says."""
+    if given is None:
+        return Resources.of(clients)
+    if not isinstance(given, Resources):
+        raise InputError(f"resources are ud.Resources.of(clients, speeds, link), got {given!r}")
+    if len(given.speeds) != clients:
+        raise InputError(f"resources hold the speeds of {len(given.speeds)} clients, the problem has {clients}")
+    return given
+
+
+def _pooled_steps(steps: Any) -> Any:
+    """One machine in place of m: it takes as many steps as a client does on average."""
+    if isinstance(steps, RandomSteps):
+        return steps
+    if callable(steps):
+        return lambda round, key: max(1, _rounded_mean(steps(round, key)))
+    return _rounded_mean(steps)
+
+
+def _rounded_mean(steps: Any) -> int:
+    return int(np.rint(np.mean(np.asarray(steps))))
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name} must be a whole number ≥ {least}, got {value!r}")
+    return int(value)

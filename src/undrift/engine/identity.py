@@ -1,0 +1,73 @@
+"""What makes a run this run and no other: its traced program with all constants, its inputs, its plan.
+
+None of it goes by names or words: two functions called `<lambda>`, two bare `Algorithm`s, two Optax transforms that differ in a
+captured number are different programs, and the jaxpr shows it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from ..plan import Plan
+from .description import Run
+
+ADDRESS = re.compile(r"( at)? 0x[0-9a-f]+")  # of a Python object: another process has another
+AT_LEAST = 32  # rounds of a plan that are compared, however few were played
+AT_MOST = 1000  # a user's function takes a millisecond a round
+
+
+def identity(run: Run, program: ClosedJaxpr) -> str:
+    """A hash of everything that decides a run's numbers, the number of rounds excepted."""
+    digest = hashlib.sha256(program_identity(program).encode())
+    for leaf in jax.tree.leaves(run):
+        array = jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+        _add(digest, np.asarray(array))
+    digest.update(repr((run.seed, run.failures, run.on_divergence)).encode())
+    return digest.hexdigest()
+
+
+def program_identity(program: ClosedJaxpr) -> str:
+    """A hash of a traced program: its text, and the values of all constants in it."""
+    digest = hashlib.sha256(ADDRESS.sub("", str(program.jaxpr)).encode())
+    for constant in _constants(program):
+        _add(digest, np.asarray(constant))
+    return digest.hexdigest()
+
+
+def plan_identity(plan: Plan, rounds: int) -> str:
+    """A hash of who takes part, with how many steps, and who answers in the first rounds: those played, and some more."""
+    draw = plan.draw(1, min(max(rounds, AT_LEAST), AT_MOST))
+    digest = hashlib.sha256()
+    for part in draw:
+        _add(digest, np.asarray([]) if part is None else np.asarray(part))
+    return digest.hexdigest()
+
+
+def _add(digest: Any, array: np.ndarray) -> None:
+    digest.update(repr((array.shape, str(array.dtype))).encode())
+    digest.update(np.ascontiguousarray(array).tobytes())
+
+
+def _constants(program: ClosedJaxpr) -> Iterator[Any]:
+    yield from program.consts
+    yield from _constants_inside(program.jaxpr)
+
+
+def _constants_inside(jaxpr: Jaxpr) -> Iterator[Any]:
+    for equation in jaxpr.eqns:
+        for value in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
+            if isinstance(value, ClosedJaxpr):
+                yield from _constants(value)
+            elif isinstance(value, Jaxpr):
+                yield from _constants_inside(value)
+
+
+def _is_program(value: Any) -> bool:
+    return isinstance(value, ClosedJaxpr | Jaxpr)

@@ -1,0 +1,70 @@
+"""What memories and messages look like, found without computing any."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .. import precision, wire
+from ..local import Local
+from ..oracles import Oracle
+from ..problems.base import Problem
+from ..problems.population import Population
+from ..protocol import Algorithm, Exchange, Memory
+
+
+@dataclasses.dataclass(frozen=True)
+class Shapes:
+    """The message shapes of one exchange."""
+
+    down: Any
+    up: Any
+
+    @property
+    def down_bytes(self) -> int:
+        return wire.size(self.down)
+
+    @property
+    def up_bytes(self) -> int:
+        return wire.size(self.up)
+
+
+def lay_out(algorithm: Algorithm, x: jax.Array, problem: Problem) -> Memory:
+    """The memory at the start, for all m clients."""
+    server, slot = algorithm.server(x)
+    slots = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[None], (problem.clients, *leaf.shape)), slot)
+    return Memory(server, slots, problem.each(lambda loss: algorithm.client(x, loss)))
+
+
+def memory_shapes(algorithm: Algorithm, population: Population) -> Memory:
+    """The server's memory, one slot and one client's memory."""
+
+    def make(x: jax.Array, shared: Any, row: Any) -> Memory:
+        return Memory(*algorithm.server(x), algorithm.client(x, population.view(shared, row)))
+
+    x = jax.ShapeDtypeStruct((population.dim,), population.dtype)
+    with precision.scope(population.dtype):
+        shapes: Memory = jax.eval_shape(make, x, population.shared, population.row)
+    return shapes
+
+
+def message_shapes(algorithm: Algorithm, population: Population, oracle: Oracle) -> list[Shapes]:
+    """Shapes of the messages of all exchanges, by place."""
+    memory = memory_shapes(algorithm, population)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+
+    def messages(exchange: Exchange) -> Shapes:
+        def play(memory: Memory, key: jax.Array, shared: Any, row: Any) -> tuple[Any, Any]:
+            server = memory.server if exchange.prepare is None else exchange.prepare(memory.server, key)
+            down = exchange.send(server, memory.slots)
+            one = jnp.asarray(1, jnp.int32)
+            local = Local(population.view(shared, row), one, key, one, one, oracle, key)
+            return down, exchange.client(memory.clients, down, local)[1]
+
+        return Shapes(*jax.eval_shape(play, memory, key, population.shared, population.row))
+
+    with precision.scope(population.dtype):
+        return [messages(exchange) for exchange in algorithm.exchanges]

@@ -16,8 +16,8 @@ HEADER = """# The papers, reproduced
 This page is made by `{command}` from result files: what was run, what the papers say, what came out, and whether the
 claims hold. A claim is a sentence of ours with a predicate that the data decide. Its margin is the factor by which the
 measured quantity clears the threshold of the predicate; it holds from 1 on. A claim that does not hold is listed as such.
-The results are `{root}/ITEM-SIZE.zip`, and `{root}/jobs.zip` for training runs that items share: CSV and JSON, with checksums
-(`sha256sum --check SHA256SUMS` where they are unpacked), which are verified whenever they are read.
+Results are `{root}/ITEM-SCALE.zip` (the scales are paper, short and quick), and `{root}/jobs.zip` has the training runs that
+items share: CSV and JSON with checksums (`sha256sum --check SHA256SUMS` where they are unpacked), verified when they are read.
 
 {summary}
 """

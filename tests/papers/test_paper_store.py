@@ -7,6 +7,7 @@ import hashlib
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,13 @@ def test_members_are_added_beside_those_that_are_there(tmp_path):
     assert archive.read("one/") == {"one/x": b"1"}
     assert archive.read() == {"one/x": b"1", "two/x": b"2"}
     assert [path.name for path in tmp_path.iterdir()] == ["a.zip"], "the lock is gone"
+
+
+def test_several_may_add_at_once(tmp_path):
+    archive = Archive(tmp_path / "a.zip")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: archive.add({f"{number}": b"x"}), range(8)))
+    assert set(archive.read()) == set("01234567")
 
 
 def one_digit(file: Path) -> None:

@@ -58,7 +58,7 @@ package:                     ## sdist and wheel, checked, and the wheel tried in
 	.venv-package/bin/python -m build --outdir dist .
 	.venv-package/bin/twine check --strict dist/*
 	.venv-package/bin/python -m pip install --quiet dist/*.whl
-	cd dist && ../.venv-package/bin/undrift list
+	cd dist && ../.venv-package/bin/undrift list && ../.venv-package/bin/undrift reproduce --list
 
 bench: $(VENV)/ready         ## ratios measured side by side on this machine
 	$(BIN)/python -m benchmarks

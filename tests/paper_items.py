@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from undrift.papers.data import Curves, Data
-from undrift.papers.item import Claim, Item, Work, at_most, ours, paper, reduced
+from undrift_papers.data import Curves, Data
+from undrift_papers.item import Claim, Item, Work, at_most, ours, paper, reduced
 
 
 class Producer:

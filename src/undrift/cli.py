@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from .command import codes
 from .command.parser import build_parser
+from .errors import InputError
 
 NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data")
 COMMANDS = {name: name for name in NAMES} | {"list": "listing"}
@@ -21,6 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = parser.parse_args(argv)
     except SystemExit as finished:  # help was shown, or the flags were wrong and argparse has said so
         return int(finished.code or 0)
+    except InputError as error:
+        return _complain(str(error), codes.BAD_INPUT)
     if arguments.version:
         from .command.versions import show_versions
 

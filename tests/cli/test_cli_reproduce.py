@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+from importlib import metadata
+from pathlib import Path
+
 import pytest
 
+import undrift
 from paper_items import Producer, made_up
 from undrift.command import codes
 
@@ -11,8 +16,7 @@ from undrift.command import codes
 @pytest.fixture
 def items(monkeypatch):
     """Four made-up items in place of the papers'; the third one can be stopped, the last one has a claim that fails."""
-    import undrift.command.reproduce as command
-    from undrift.papers import registry
+    from undrift_papers import command, registry
 
     producers = [Producer(), Producer(), Producer(stop_at=2), Producer()]
     names = ("one/fig1", "one/fig2", "two/fig1", "two/thm1")
@@ -77,13 +81,68 @@ def test_report_is_made_from_the_files(cli, items, tmp_path):
     assert "Not run yet: one/fig2, two/fig1." in text
     assert "undrift reproduce one/fig1 --scale paper" in text
     assert "our choice" in text
+    assert "`undrift reproduce --out runs/reproduction --report page.md`" in text
     assert (tmp_path / "page" / "one-fig1-paper.png").exists()
+
+
+def test_a_report_draws_what_is_not_drawn(cli, items, tmp_path):
+    cli("reproduce", "one/fig1")
+    shutil.rmtree(tmp_path / "runs/reproduction/one/fig1")  # as in a clone: drawings are not in version control
+    cli("reproduce", "--report", "page.md")
+    assert (tmp_path / "page" / "one-fig1-paper.png").stat().st_size > 0
+    assert "one-fig1-paper.png" in (tmp_path / "page.md").read_text()
+    assert items[0].calls == 1
+
+
+def test_damaged_results_are_named(cli, items, tmp_path):
+    cli("reproduce", "one/fig1")
+    file = tmp_path / "runs/reproduction/one/fig1-paper.zip"
+    file.write_bytes(file.read_bytes().replace(b"0.125", b"0.126"))
+    said = cli("reproduce", "one/fig1")
+    assert said.code == codes.BAD_INPUT
+    assert "one/fig1-paper.zip are damaged" in said.err
+    listed = {line.split()[0]: line for line in cli("reproduce", "--list").out.splitlines() if line}
+    assert "damaged" in listed["one/fig1"]
+    assert cli("reproduce", "one/fig1", "--again").code == codes.OK
 
 
 def test_bad_names_are_answered_with_the_nearest(cli):
     said = cli("reproduce", "fedlin/fg2")
     assert said.code == codes.BAD_INPUT
     assert "did you mean 'fedlin/fig2'?" in said.err
+
+
+def test_the_library_does_not_know_the_application_by_name():
+    folder = Path(undrift.__file__).parent
+    assert [file for file in folder.rglob("*.py") if "undrift_papers" in file.read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.parametrize("words", [["fedlin/fig1"], ["--help"]])
+def test_without_an_application_it_says_what_is_missing(cli, monkeypatch, words):
+    monkeypatch.setattr("undrift.command.reproduce.entry_points", lambda **which: metadata.EntryPoints())
+    said = cli("reproduce", *words)
+    assert said.code == codes.BAD_INPUT
+    assert "no installed package has the entry point 'reproduce'" in said.err
+
+
+def test_any_application_may_bring_the_command(cli, monkeypatch):
+    class Mine:
+        def add_arguments(self, parser):
+            parser.add_argument("--twice", type=int)
+
+        def execute(self, arguments):
+            return 2 * arguments.twice
+
+    monkeypatch.setattr("undrift.command.reproduce.application", Mine)
+    assert cli("reproduce", "--twice", "3").code == 6
+    assert "did you mean --twice?" in cli("reproduce", "--twise", "3").err
+
+
+def test_help_shows_examples_and_exit_codes(cli):
+    said = cli("reproduce", "--help")
+    assert said.code == codes.OK
+    assert "examples:" in said.out
+    assert "130 interrupted" in said.out
 
 
 def test_nothing_asked_for(cli):

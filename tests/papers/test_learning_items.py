@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import time
 from pathlib import Path
@@ -14,40 +13,57 @@ import pytest
 import undrift as ud
 from processes import PATIENCE
 from undrift.engine.history import totals
-from undrift.papers import jobs
-from undrift.papers.data import Data
-from undrift.papers.item import reduced
-from undrift.papers.jobs import Job, Outcome
-from undrift.papers.learning_costs import costs
-from undrift.papers.learning_table import Cell, cell_jobs, cells, table_of
-from undrift.papers.registry import all_items
-from undrift.papers.reproduce import reproduce
-from undrift.papers.ssl_settings import TABLE_3
-from undrift.papers.store import Store
+from undrift_papers import jobs, locks
+from undrift_papers.archive import from_json
+from undrift_papers.data import Data
+from undrift_papers.item import reduced
+from undrift_papers.jobs import Job, Outcome
+from undrift_papers.learning_costs import costs
+from undrift_papers.learning_table import Cell, cell_jobs, cells, table_of
+from undrift_papers.registry import all_items
+from undrift_papers.reproduce import reproduce
+from undrift_papers.ssl_settings import TABLE_3
+from undrift_papers.store import Store
 
 ROOT = Path(__file__).parents[2]
 SMALL = Job("digits", "softmax_regression", 10, "exdir:2,10", "fedavg", 0.3, 5, 12, seed=3, cohort=5, record_every=4)
 
 
 def test_a_job_is_run_once_and_read_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = jobs.finish(SMALL, tmp_path)
+    first = jobs.finish(SMALL, tmp_path / "jobs")
     assert first.rounds.tolist() == [0, 4, 8, 12]
     assert first.accuracy[-1] > first.accuracy[0]
     monkeypatch.setattr(jobs, "_run", lambda *_: pytest.fail("it was run a second time"))
-    again = jobs.finish(SMALL, tmp_path)
+    again = jobs.finish(SMALL, tmp_path / "jobs")
     assert np.array_equal(first.accuracy, again.accuracy)
     assert again.summary["job"] == dataclasses.asdict(SMALL)
 
 
+def test_a_job_that_was_stopped_continues_and_leaves_its_folder(tmp_path: Path) -> None:
+    def stop(done: int, rounds: int) -> None:
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "jobs"
+    with pytest.raises(ud.Interrupted):
+        jobs.finish(SMALL, folder, stop)
+    assert jobs.outcome(SMALL, folder) is None
+    assert (folder / SMALL.name).is_dir()
+    assert jobs.finish(SMALL, folder).rounds.tolist() == [0, 4, 8, 12]
+    assert not (folder / SMALL.name).exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"jobs", "jobs.zip"}
+
+
 def test_a_job_that_was_evaluated_more_often_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fine = dataclasses.replace(SMALL, record_every=2)
-    known = jobs.finish(fine, tmp_path)
+    known = jobs.finish(fine, tmp_path / "jobs")
     monkeypatch.setattr(jobs, "_run", lambda *_: pytest.fail("it was run a second time"))
-    coarse = jobs.finish(dataclasses.replace(fine, record_every=4), tmp_path)
+    coarse = jobs.finish(dataclasses.replace(fine, record_every=4), tmp_path / "jobs")
     kept = known.rounds % 4 == 0
     assert coarse.rounds.tolist() == [0, 4, 8, 12]
     assert np.array_equal(coarse.accuracy, known.accuracy[kept])
-    assert jobs.outcome(dataclasses.replace(fine, record_every=3), tmp_path) is None  # 3, 9, … were not evaluated
+    assert (
+        jobs.outcome(dataclasses.replace(fine, record_every=3), tmp_path / "jobs") is None
+    )  # 3, 9, … were not evaluated
 
 
 def test_every_part_of_a_setting_makes_another_job() -> None:
@@ -60,19 +76,18 @@ def test_every_part_of_a_setting_makes_another_job() -> None:
 
 def test_two_workers_do_not_run_the_same_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "finish", lambda *_: pytest.fail("it belongs to another worker"))
-    lock = tmp_path / SMALL.name / "lock"
-    lock.parent.mkdir()
+    lock = tmp_path / f"{SMALL.name}.lock"
     lock.touch()
     assert jobs.work_through([SMALL], tmp_path, print) == 0
-    long_ago = time.time() - 2 * jobs.STALE_SECONDS
+    long_ago = time.time() - 2 * locks.STALE_SECONDS
     os.utime(lock, (long_ago, long_ago))  # its owner died
     with pytest.raises(pytest.fail.Exception):
         jobs.work_through([SMALL], tmp_path, print)
 
 
 def test_a_lock_is_kept_alive_however_long_a_round_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "BEAT_SECONDS", 0.01)
-    lock, long_ago = tmp_path / SMALL.name / "lock", time.time() - 2 * jobs.STALE_SECONDS
+    monkeypatch.setattr(locks, "BEAT_SECONDS", 0.01)
+    lock, long_ago = tmp_path / f"{SMALL.name}.lock", time.time() - 2 * locks.STALE_SECONDS
 
     def slow(job: Job, folder: Path) -> Outcome:
         os.utime(lock, (long_ago, long_ago))  # as if it had taken that long
@@ -85,7 +100,7 @@ def test_a_lock_is_kept_alive_however_long_a_round_takes(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(jobs, "finish", slow)
     assert jobs.work_through([SMALL], tmp_path, lambda text: None) == 1
-    assert not (tmp_path / SMALL.name / "lock").exists()
+    assert not lock.exists()
 
 
 def outcome(accuracy: list[float], seed: int = 0) -> Outcome:
@@ -177,28 +192,24 @@ def test_a_reduced_training_item_from_jobs_to_the_page(tmp_path: Path) -> None:
     done = reproduce(small, store, "quick")
     assert done.fresh
     assert len(done.claims) == 1  # what the paper printed cannot be decided on digits
-    for name in (
-        "figure.png",
-        "figure.svg",
-        "claims.json",
-        "setting.json",
-        "page.html",
-        "data/curves.csv",
-        "data/cells.csv",
-    ):
+    for name in ("figure.png", "figure.svg", "page.html"):
         assert (done.folder / name).stat().st_size > 0, name
+    kept = store.archive(small, "quick").read()
+    assert {"claims.json", "setting.json", "data/curves.csv", "data/cells.csv"} <= set(kept)
     accuracy = store.load(small, "quick")["cells"]["accuracy"]
     assert np.all((accuracy > 10) & (accuracy <= 100))
-    assert len(list((tmp_path / "jobs").iterdir())) == 2
+    assert len({name.partition("/")[0] for name in jobs.archive(store.jobs).read()}) == 2
+    assert not list(store.jobs.iterdir()), "what was half done is removed"
     assert not reproduce(small, store, "quick").fresh
 
 
 def test_committed_jobs_bear_the_names_of_their_settings() -> None:
-    folders = [file.parent for file in (ROOT / "reproduction" / "jobs").glob("*/summary.json")]
-    assert folders
-    for folder in folders:
-        job = Job(**json.loads((folder / "summary.json").read_text())["job"])
-        assert job.name == folder.name, "it would be run a second time"
+    kept = jobs.archive(Store(ROOT / "reproduction").jobs).read()
+    names = {file.partition("/")[0] for file in kept}
+    assert names
+    for name in names:
+        job = Job(**from_json(kept[f"{name}/summary.json"])["job"])
+        assert job.name == name, "it would be run a second time"
 
 
 def test_the_bytes_of_ssl_are_those_of_a_run_on_the_cut_model() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .codes import EXIT_CODES
@@ -18,6 +19,13 @@ steps: 20 | 5,10,20 (one per client) | 2..100 (anew every round) | 2..100:fixed 
 
 class Parser(argparse.ArgumentParser):
     """Complaints name the nearest valid word."""
+
+    completed_by: Callable[[Parser], None] | None = None  # adds flags that nobody needs before this parser is asked
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self.completed_by is not None:
+            self.completed_by(self)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(_stderr())
@@ -140,39 +148,15 @@ def _add_compare(commands: Any) -> None:
 
 
 def _add_reproduce(commands: Any) -> None:
-    reproduce = _command(
-        commands,
-        "reproduce",
-        "run the papers' figures, tables and theorems, and decide what they claim",
-        "Results are kept: what is there is not run again, and an interrupted run continues with what is missing.",
-        "  undrift reproduce --list\n"
-        "  undrift reproduce fedlin/fig2                one item\n"
-        "  undrift reproduce fedlin ssl/fig4            a paper, and an item of another one\n"
-        "  undrift reproduce --all --scale paper        everything, at the papers' own sizes\n"
-        "  undrift reproduce --report docs/reproduction.md   a page from the results that are there",
-    )
-    reproduce.add_argument("items", nargs="*", metavar="ITEM", help="an item (fedlin/fig2) or a paper (fedlin)")
-    reproduce.add_argument("--all", action="store_true", help="every item of every paper")
-    reproduce.add_argument("--list", action="store_true", help="name all items, and what is there of them")
-    reproduce.add_argument(
-        "--scale",
-        choices=["quick", "short", "paper"],
-        default="quick",
-        help="quick (default): networks on small data, everything else at full size; short: the papers' data and models, fewer "
-        "rounds or seeds; paper: the papers' own settings",
-    )
-    output = reproduce.add_argument_group("output")
-    output.add_argument(
-        "--out", default="runs/reproduction", metavar="DIR", help="where results are kept (runs/reproduction)"
-    )
-    output.add_argument("--again", action="store_true", help="run anew what is there already")
-    output.add_argument(
-        "--redraw", action="store_true", help="draw figures and pages anew from the data that are there"
-    )
-    output.add_argument("--strict", action="store_true", help="exit with code 6 if a claim does not hold")
-    output.add_argument("--report", metavar="FILE.md", help="write a page of all results in DIR")
-    output.add_argument("--json", action="store_true", help="verdicts as JSON on standard output")
-    output.add_argument("--quiet", action="store_true", help="no progress, no notes")
+    summary = "run published figures, tables and theorems, and decide what they claim"
+    reproduce = commands.add_parser("reproduce", help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reproduce.completed_by = _complete_reproduce
+
+
+def _complete_reproduce(parser: Parser) -> None:
+    from .reproduce import application
+
+    application().add_arguments(parser)
 
 
 def _add_advise(commands: Any) -> None:

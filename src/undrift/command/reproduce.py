@@ -1,135 +1,41 @@
-"""`undrift reproduce`: the papers' figures, tables and theorems, and whether their claims hold."""
+"""`undrift reproduce`: a sub-command that an application of the library brings.
+
+The library knows the application by its entry point alone, the name `reproduce` in the group `undrift.commands`. It leads to
+a module that has the two functions of `Application`.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from importlib.metadata import entry_points
+from typing import Protocol, cast
 
-from rich.markup import escape
-from rich.table import Table
+from ..errors import InputError
 
-from ..errors import InputError, Interrupted
-from ..papers.item import Item, Scale
-from ..papers.registry import all_items, select
-from ..papers.reproduce import Reproduction, reproduce
-from ..papers.store import CLAIMS, Store, read_json
-from . import codes
-from .talk import Stop, Talk
+GROUP, NAME = "undrift.commands", "reproduce"
+
+
+class Application(Protocol):
+    """What stands behind the entry point."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """The flags, the description and examples."""
+
+    def execute(self, arguments: argparse.Namespace) -> int:
+        """Do it; the exit code."""
+
+
+def application() -> Application:
+    """The application that is installed."""
+    found = entry_points(group=GROUP, name=NAME)
+    if not found:
+        raise InputError(
+            f"`undrift {NAME}` needs an application: no installed package has the entry point {NAME!r} in the group "
+            f"{GROUP!r}. Install undrift as a whole (pip install undrift, or make in a clone), or a package that has it"
+        )
+    return cast(Application, next(iter(found)).load())
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """The command."""
-    talk = Talk(arguments.quiet, arguments.json)
-    store = Store(Path(arguments.out))
-    if store.root.exists() and not store.root.is_dir():
-        raise InputError(f"{store.root} is a file: choose another directory with --out")
-    if arguments.list:
-        return _list(store, arguments, talk)
-    if arguments.report and not (arguments.items or arguments.all):
-        return _report(store, arguments.report, talk)
-    items = select(arguments.items, arguments.all)
-    done, stopped = _play(items, store, arguments, talk)
-    if arguments.report and not stopped:
-        _report(store, arguments.report, talk)
-    failed = sum(reproduction.failed for reproduction in done)
-    total = sum(len(reproduction.claims) for reproduction in done)
-    if arguments.json:
-        words = {"items": [reproduction.words() for reproduction in done], "claims": total, "failed": failed}
-        print(json.dumps({**words, "status": "interrupted" if stopped else "finished"}, indent=2, ensure_ascii=False))
-    elif done:
-        colour = "red" if failed else "green"
-        talk.results.print(f"[{colour}]{total - failed} of {total} claims hold[/] in {len(done)} items")
-    if stopped:
-        left = len(items) - len(done)
-        talk.notes.print(f"stopped with {left} of {len(items)} items to go; the same command continues", markup=False)
-        return codes.INTERRUPTED
-    return codes.CLAIM_FAILED if failed and arguments.strict else codes.OK
-
-
-def _play(
-    items: Sequence[Item], store: Store, arguments: argparse.Namespace, talk: Talk
-) -> tuple[list[Reproduction], bool]:
-    """What was reproduced, and whether somebody stopped it."""
-    done: list[Reproduction] = []
-    with talk.progress() as bar, Stop() as stop:
-        overall = bar.add_task("all", total=len(items), visible=len(items) > 1)
-        for item in items:
-            task = bar.add_task(item.name, total=None)
-
-            def progress(text: str, now: int, total: int, task: Any = task) -> None:
-                bar.update(task, description=text, completed=now, total=total)
-                stop.heard()
-
-            try:
-                stop.heard()
-                made = reproduce(
-                    item,
-                    store,
-                    arguments.scale,
-                    again=arguments.again,
-                    redraw=arguments.redraw,
-                    progress=progress,
-                )
-            except (KeyboardInterrupt, Interrupted):
-                return done, True
-            finally:
-                bar.remove_task(task)
-            done.append(made)
-            bar.advance(overall)
-            if not arguments.json:
-                _show(made, talk)
-    return done, False
-
-
-def _show(made: Reproduction, talk: Talk) -> None:
-    """One item with its verdicts."""
-    out = talk.results
-    how = f"{made.seconds:.1f} s" if made.fresh else "kept"
-    out.print(f"[bold]{made.item.name}[/]  {escape(made.item.title)}  [dim]({how}; {escape(str(made.folder))})[/]")
-    for claim in made.claims:
-        mark = "[green]holds[/]" if claim["holds"] else "[bold red]FAILS[/]"
-        out.print(f"  {mark}  {escape(claim['sentence'])}: {escape(claim['measured'])}", soft_wrap=True)
-        if not claim["holds"] and claim["explanation"]:
-            out.print(f"         [red]{escape(claim['explanation'])}[/]", soft_wrap=True)
-
-
-def _list(store: Store, arguments: argparse.Namespace, talk: Talk) -> int:
-    scale: Scale = arguments.scale
-    items = select(arguments.items) if arguments.items else list(all_items().values())
-    rows = [(item, _standing(item, store, scale)) for item in items]
-    if arguments.json:
-        words = [{"item": i.name, "title": i.title, "claims": _count(i, scale), "standing": s} for i, s in rows]
-        print(json.dumps(words, indent=2, ensure_ascii=False))
-        return codes.OK
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("item", "what", "claims", f"results in {store.root} ({scale})"):
-        table.add_column(name)
-    for item, standing in rows:
-        table.add_row(item.name, escape(item.title), str(_count(item, scale)), standing)
-    talk.results.print(table)
-    return codes.OK
-
-
-def _count(item: Item, scale: Scale) -> int:
-    """Claims that are decided at this scale."""
-    return sum(item.scale(scale) in claim.scales for claim in item.claims)
-
-
-def _standing(item: Item, store: Store, scale: Scale) -> str:
-    """not run, or how many claims hold."""
-    if store.result(item, scale) is None:
-        return "half done" if store.work_folder(item, scale).exists() else "not run"
-    claims = read_json(store.folder(item, scale) / CLAIMS) or []
-    failed = sum(not claim["holds"] for claim in claims)
-    return f"{failed} of {len(claims)} fail" if failed else f"all {len(claims)} hold"
-
-
-def _report(store: Store, file: str, talk: Talk) -> int:
-    from ..papers.report import write_report
-
-    written = write_report(Path(file), store, list(all_items().values()))
-    talk.note(f"written to {written}")
-    return codes.OK
+    return application().execute(arguments)

@@ -1,0 +1,291 @@
+"""Single training runs that figures and tables share, all kept in one file.
+
+A job is a setting; its name carries a hash of it, so that nothing is run twice, whichever item asks for it. A job that was
+stopped continues from its checkpoint.
+
+    jobs.zip        NAME/history.csv  NAME/summary.json, for every finished job
+    jobs/NAME/      the checkpoint of one that is half done
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import undrift as ud
+from undrift.errors import InputError
+
+from .archive import Archive, from_json, to_json
+from .locks import claim
+
+KEPT = ("accuracy", "test_loss", "loss")
+HISTORY, SUMMARY = "history.csv", "summary.json"
+WEIGHT_DECAY = 1e-4
+BATCH = 20
+UNIT, SIGNED, STANDARD = "0 to 1", "-1 to 1", "mean 0, variance 1"  # what is fed to the network
+EQUAL, BY_SIZE = "equal", "by size"  # the weights of the clients
+AS_THEY_ARE, MOVED = "as they are", "shifted by up to 4 pixels and mirrored at random"  # images of mini-batches
+ONCE_EACH, ANEW = "all clients once before any twice", "drawn anew every round"  # whose turn it is in sequential FL
+# Fields that came later: with these values, jobs keep the names they had.
+SINCE = {
+    "pixels": UNIT,
+    "weights": EQUAL,
+    "images": AS_THEY_ARE,
+    "turns": ONCE_EACH,
+}
+WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size", MOVED: "-moved", ANEW: "-anew"}
+TRAIN_SAMPLE = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One method on one partition of one data set."""
+
+    data: str
+    model: str
+    clients: int
+    partition: str  # "exdir:1,10" (classes, α), "iid", "by_group", or "map:<file>" in the data directory
+    method: str  # "fedavg" or "sequential_fl"
+    eta: float
+    steps: int
+    rounds: int
+    seed: int
+    cohort: int = 10
+    clip: float | None = None
+    record_every: int = 2
+    batch: int = BATCH
+    weight_decay: float = WEIGHT_DECAY
+    pixels: str = UNIT  # or SIGNED, STANDARD
+    weights: str = EQUAL  # or BY_SIZE
+    images: str = AS_THEY_ARE  # or MOVED
+    turns: str = ONCE_EACH  # or ANEW; FedAvg draws anew in any case
+
+    @property
+    def key(self) -> str:
+        """A hash of the whole setting."""
+        words = dataclasses.asdict(self)
+        words = {name: value for name, value in words.items() if name not in SINCE or value != SINCE[name]}
+        text = json.dumps(words, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+    @property
+    def name(self) -> str:
+        """For people first, with the hash behind."""
+        shared = self.partition.split("/")[-1].removesuffix(".json").replace(":", "").replace(",", "-")
+        clip = "" if self.clip is None else "-clip"
+        clip += "".join(WORDS.get(word, "") for word in (self.pixels, self.weights, self.images, self.turns))
+        return (
+            f"{self.data}-{self.model}-m{self.clients}-{shared}-{self.method}-K{self.steps}-eta{self.eta:g}{clip}"
+            f"-T{self.rounds}-seed{self.seed}-{self.key}"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a job left behind."""
+
+    job: Job
+    rounds: np.ndarray  # those that were evaluated
+    columns: dict[str, np.ndarray]
+    summary: dict[str, Any]
+
+    @property
+    def accuracy(self) -> np.ndarray:
+        return self.columns["accuracy"]
+
+    def last(self, rounds: int = 20) -> np.ndarray:
+        """Accuracies of the last so many rounds (those of them that were evaluated)."""
+        return self.accuracy[self.rounds > self.rounds[-1] - rounds]
+
+    @property
+    def seconds_per_round(self) -> float:
+        """Once everything is compiled, where the run was long enough to tell."""
+        whole: float = self.summary["seconds"] / self.job.rounds
+        return self.summary.get("seconds_per_round") or whole
+
+    def rounds_to(self, accuracy: float) -> int | None:
+        """The first evaluated round with at least this accuracy."""
+        reached = np.flatnonzero(self.accuracy >= accuracy)
+        return int(self.rounds[reached[0]]) if reached.size else None
+
+
+def archive(folder: Path) -> Archive:
+    """Where the results of the jobs are kept that are worked on in this folder."""
+    return Archive(folder.with_suffix(".zip"))
+
+
+def outcome(job: Job, folder: Path) -> Outcome | None:
+    """The result of a job, if it is there; a run of the same setting that was evaluated more often serves as well."""
+    finer = (every for every in range(job.record_every, 0, -1) if job.record_every % every == 0)
+    names = (dataclasses.replace(job, record_every=every).name for every in finer)
+    kept = next((kept for name in names if (kept := _kept(name, folder))), None)
+    if kept is None:
+        return None
+    history = csv.DictReader(io.StringIO(kept[HISTORY].decode(), newline=""))
+    rows = [row for row in history if _wanted(int(row["round"]), job)]
+    columns = {name: np.array([float(row[name]) for row in rows]) for name in rows[0] if name != "round"}
+    rounds = np.array([int(row["round"]) for row in rows])
+    return Outcome(job, rounds, columns, from_json(kept[SUMMARY]))
+
+
+def _kept(name: str, folder: Path) -> dict[str, bytes]:
+    files = archive(folder).read(f"{name}/")
+    return {file.removeprefix(f"{name}/"): content for file, content in files.items()}
+
+
+def _wanted(round: int, job: Job) -> bool:
+    return round % job.record_every == 0 or round == job.rounds
+
+
+def finish(job: Job, folder: Path, progress: Callable[[int, int], None] | None = None) -> Outcome:
+    """The result of a job: read if it is there, else run (or continued) now."""
+    found = outcome(job, folder)
+    if found is None:
+        files = _run(job, folder / job.name, progress)
+        archive(folder).add({f"{job.name}/{file}": content for file, content in files.items()})
+        shutil.rmtree(folder / job.name, ignore_errors=True)
+        found = outcome(job, folder)
+        assert found is not None
+    return found
+
+
+def work_through(jobs: Iterable[Job], folder: Path, report: Callable[[str], None]) -> int:
+    """Run what is missing, in order; several processes may share the list. Returns how many were run here."""
+    done = 0
+    for job in jobs:
+        if outcome(job, folder) is not None:
+            continue
+        with claim(folder / f"{job.name}.lock") as mine:
+            if not mine:
+                continue
+            began = time.time()
+            ended = finish(job, folder)
+            report(f"{job.name}: {ended.last().mean():.4f} in {time.time() - began:.0f} s")
+            done += 1
+    return done
+
+
+def build_problem(job: Job) -> Any:
+    """The federated problem of a job."""
+    from undrift.studies.networks import model_builder
+    from undrift.studies.partition import draw_parts
+
+    dataset = ud.data.load(job.data)
+    if job.partition.startswith("map:"):
+        parts = _published_map(job.partition.removeprefix("map:"), len(dataset.train.y))
+    else:
+        parts = draw_parts(job.partition, dataset, job.clients, job.seed)
+    model = model_builder(job.model)(dataset)
+    mean, deviation = _scale(dataset.train.x, job.pixels)
+    train, test = (
+        (((split.x - mean) / deviation).astype(split.x.dtype), split.y) for split in (dataset.train, dataset.test)
+    )
+    black = tuple(float(value) for value in (0.0 - mean) / deviation)
+    return ud.problems.network(
+        model,
+        train,
+        parts,
+        test=test,
+        batch=job.batch,
+        weights=[len(part) for part in parts] if job.weights == BY_SIZE else None,
+        augment=ud.problems.Augment(shift=4, mirror=True, fill=black) if job.images == MOVED else None,
+        train_sample=TRAIN_SAMPLE,
+    )
+
+
+def _scale(x: np.ndarray, pixels: str) -> tuple[np.ndarray, np.ndarray]:
+    """What is subtracted from the pixels of every channel, and what they are then divided by."""
+    if pixels == STANDARD:
+        axes = tuple(range(x.ndim - 1))
+        return x.mean(axis=axes), x.std(axis=axes)
+    middle = {UNIT: (0.0, 1.0), SIGNED: (0.5, 0.5)}[pixels]
+    mean, deviation = (np.full(x.shape[-1], value, x.dtype) for value in middle)
+    return mean, deviation
+
+
+def _published_map(name: str, samples: int) -> Any:
+    path = Path(os.environ.get("UNDRIFT_DATA", "")) / name
+    if not path.is_file():
+        raise InputError(
+            f"the partition map {name} is looked for in the data directory (UNDRIFT_DATA), not found: {path}"
+        )
+    return ud.data.from_map(path, samples=samples)
+
+
+class _Pace:
+    """Listens to the progress of a run, and knows how long a round takes once everything is compiled."""
+
+    def __init__(self, progress: Callable[[int, int], None] | None) -> None:
+        self.progress = progress
+        self.marks: list[tuple[int, float]] = []  # (round, time) after every chunk
+
+    def __call__(self, done: int, rounds: int) -> None:
+        self.marks.append((done, time.perf_counter()))
+        if self.progress is not None:
+            self.progress(done, rounds)
+
+    @property
+    def seconds_per_round(self) -> float | None:
+        """Evaluations included; nothing where the run was over too soon to tell."""
+        if len(self.marks) < 2:
+            return None
+        (first, began), (last, ended) = self.marks[0], self.marks[-1]
+        return round((ended - began) / (last - first), 4)
+
+
+def _run(job: Job, place: Path, progress: Callable[[int, int], None] | None) -> dict[str, bytes]:
+    """Train; history.csv and summary.json."""
+    from undrift.command.versions import versions
+    from undrift.studies.solver import solver_from
+
+    place.mkdir(parents=True, exist_ok=True)
+    pace = _Pace(progress)
+    method = ud.METHODS[job.method](eta=job.eta, solver=solver_from(job.weight_decay, job.clip))
+    everyone = job.cohort >= job.clients
+    permuted = job.method == "sequential_fl" and job.turns == ONCE_EACH
+    cohort = ud.plan.permuted(job.cohort) if permuted else ud.plan.uniform(job.cohort)
+    result = ud.run(
+        method,
+        build_problem(job),
+        rounds=job.rounds,
+        steps=job.steps,
+        participation=None if everyone else cohort,
+        seed=job.seed,
+        record_every=job.record_every,
+        on_divergence="continue",
+        progress=pace,
+        checkpoint=place / "checkpoint",
+        checkpoint_seconds=30.0,
+        resume=True,
+    )
+    summary = {
+        "job": dataclasses.asdict(job),
+        "setting": result.setting,
+        "final": result.summary()["final"],
+        "seconds": round(result.seconds, 1),
+        "seconds_per_round": pace.seconds_per_round,
+        "diverged": None if result.diverged is None else result.diverged[0],
+        "versions": versions(),
+    }
+    return {HISTORY: _history(result), SUMMARY: to_json(summary)}
+
+
+def _history(result: Any) -> bytes:
+    """The rounds that were evaluated."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(["round", *KEPT])
+    for t in np.flatnonzero(np.isfinite(result.history["accuracy"])):
+        writer.writerow([t, *(f"{result.history[name][t]:.7g}" for name in KEPT)])
+    return text.getvalue().encode()

@@ -1,0 +1,153 @@
+"""SSL paper, table 7: the search for step sizes, at a reduced number of rounds."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .data import Data
+from .draw import panels
+from .item import Claim, Decision, Item, Scale, Work, at_most, ours, paper, reduced
+from .jobs import Job, finish
+from .learning_table import Cell
+from .ssl_settings import (
+    COLOURS,
+    IMAGE_SETS,
+    METHODS,
+    QUICK_GRID,
+    QUICK_STEPS,
+    SEEDS,
+    STEP_GRID,
+    TABLE_7,
+    digits_setting,
+    image_setting,
+    step_key,
+    without,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STEPS = 10
+
+
+def search(work: Work) -> Data:
+    """Every step size of the grid, for both methods in every cell."""
+    names = ("data", "classes", "K", "method", "eta", "accuracy")
+    wanted = [
+        (data, classes, method, eta)
+        for data in work["data"]
+        for classes in work["classes per client"]
+        for method in METHODS
+        for eta in work["grid"]
+    ]
+    rows = []
+    for number, (data, classes, method, eta) in enumerate(wanted):
+        found = finish(_job(work, data, classes, method, eta), work.jobs)
+        accuracy = float(np.nan_to_num(100 * found.last().mean()))
+        rows.append((data, classes, STEPS, method, eta, accuracy))
+        work.progress(f"ssl/table7: {found.job.name}", number + 1, len(wanted))
+    table = {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    return Data({"grid": table}, work["seeds"], work.values)
+
+
+def _job(work: Work, data: str, classes: int, method: str, eta: float) -> Job:
+    return Job(
+        data=data,
+        model=work["model"],
+        clients=work["clients"],
+        partition=f"exdir:{classes},10",
+        method=METHODS[method],
+        eta=eta,
+        steps=STEPS,
+        rounds=work["rounds"][str(classes)],
+        seed=work["seeds"][0],
+        cohort=work["clients per round"],
+        clip=work["clipping norm"].get(str(classes)),
+        record_every=work["evaluated every"],
+        pixels=work["pixels"],
+        images=work["images"],
+    )
+
+
+def best_step(data: Data, name: str, classes: int, method: str) -> tuple[float, float]:
+    """The step size with the highest accuracy, and that accuracy."""
+    rows = data.where("grid", data=name, classes=classes, method=method)
+    best = int(np.argmax(rows["accuracy"]))
+    return float(rows["eta"][best]), float(rows["accuracy"][best])
+
+
+def _chooses(name: str, classes: int, method: str, expected: float, data: Data) -> Decision:
+    """The best step lies within a factor of five (one place of the grid) of the one expected."""
+    eta, accuracy = best_step(data, name, classes, method)
+    rows = data.where("grid", data=name, classes=classes, method=method)
+    there = float(rows["accuracy"][np.argmin(np.abs(rows["eta"] - expected))])
+    said = f"best η = {eta:g} ({accuracy:.1f} %); at η = {expected:g}: {there:.1f} %"
+    why = f"after this many rounds another step is ahead by {accuracy - there:.1f} points"
+    return at_most(max(eta / expected, expected / eta), 5.001, said, why)
+
+
+def _claims() -> tuple[Claim, ...]:
+    claims = []
+    full: tuple[Scale, ...] = ("short", "paper")
+    for cell, pair in TABLE_7.items():
+        if cell[0] in IMAGE_SETS and cell[2] == STEPS:
+            for method, eta in zip(METHODS, pair, strict=True):
+                sentence = (
+                    f"{Cell(*cell).panel}: the grid chooses the paper's step size for {method}, or a neighbour of it"
+                )
+                decide = functools.partial(_chooses, cell[0], cell[1], method, eta)
+                claims.append(Claim(sentence, decide, f"η = {eta:g}", full))
+    for classes in (1, 2):
+        for method, eta in zip(METHODS, QUICK_STEPS[step_key("digits", classes, STEPS)], strict=True):
+            sentence = (
+                f"Digits, ExDir({classes}, 10): the grid chooses the quick items’ step for {method}, or a neighbour"
+            )
+            decide = functools.partial(_chooses, "digits", classes, method, eta)
+            claims.append(Claim(sentence, decide, None, ("quick",)))
+    return tuple(claims)
+
+
+def draw_grid(data: Data) -> Figure:
+    """Accuracy over step sizes; dotted lines are the paper's choices."""
+    rows = data["grid"]
+    cells = list(dict.fromkeys(zip(rows["data"].tolist(), rows["classes"].tolist(), strict=True)))
+    figure, axes = panels(-(-len(cells) // 2), 2, height=2.6)
+    for axis, (name, classes) in zip(axes.flat, cells, strict=False):
+        choice = TABLE_7.get((name, classes, STEPS))
+        for number, method in enumerate(METHODS):
+            part = data.where("grid", data=name, classes=classes, method=method)
+            axis.semilogx(part["eta"], part["accuracy"], marker="o", markersize=4, color=COLOURS[method], label=method)
+            if choice is not None:
+                axis.axvline(choice[number], color=COLOURS[method], linestyle=":", linewidth=1.2)
+        axis.set_title(Cell(name, classes, STEPS).panel, color="#333333")
+        axis.set_xlabel("step size η" if choice is None else "step size η (dotted: the paper's choice)")
+        axis.set_ylabel("test accuracy, %")
+        axis.grid(visible=True)
+    for axis in list(axes.flat)[len(cells) :]:
+        axis.set_visible(False)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
+    return figure
+
+
+ITEMS = (
+    Item(
+        "ssl/table7",
+        "SSL, table 7: the search for step sizes, at a tenth of the rounds",
+        (
+            *without(image_setting(IMAGE_SETS), "step sizes", "seeds", "rounds", "local steps"),
+            paper("seeds", [SEEDS[0]]),
+            reduced("rounds", {"1": 100, "2": 40}, "a tenth of the paper's"),
+            reduced("local steps", [STEPS], "the paper searches for every K"),
+            ours("grid", list(STEP_GRID), "the paper does not print its grid"),
+        ),
+        search,
+        draw_grid,
+        _claims(),
+        (*without(digits_setting(), "step sizes"), reduced("grid", list(QUICK_GRID))),
+        page_figures=lambda data: [],
+    ),
+)

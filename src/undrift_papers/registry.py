@@ -1,0 +1,64 @@
+"""All items by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+from undrift.errors import InputError, unknown
+
+from .item import Item
+
+MODULES = (
+    "fedlin",
+    "ssl",
+    "ssl_partition",
+    "learning_ssl",
+    "learning_grid",
+    "learning_clipping",
+    "learning_cifar",
+    "fedavg_local_steps",
+    "fedavg_prox",
+    "fedavg_bound",
+    "learning_fedavg",
+    "fedtrack",
+)
+
+
+def all_items() -> dict[str, Item]:
+    """name -> item, paper by paper, figures before tables before theorems."""
+    items: dict[str, Item] = {}
+    for name in MODULES:
+        for item in importlib.import_module(f"{__package__}.{name}").ITEMS:
+            items[item.name] = item
+    return {name: items[name] for name in sorted(items, key=lambda name: _order(name, list(items)))}
+
+
+def _order(name: str, names: list[str]) -> tuple[int, str, int]:
+    """Papers as the modules have them; fig2 before fig10."""
+    paper, _, rest = name.partition("/")
+    first = next(i for i, other in enumerate(names) if other.startswith(f"{paper}/"))
+    word = rest.rstrip("0123456789")
+    number = rest[len(word) :]
+    return first, word, int(number) if number else 0
+
+
+def select(words: Sequence[str], everything: bool = False) -> list[Item]:
+    """The items that these words mean: a name (fedlin/fig2) or a paper (fedlin).
+
+    >>> [item.name for item in select(["fedlin/fig1", "fedlin/fig1"])]
+    ['fedlin/fig1']
+    """
+    items = all_items()
+    if everything:
+        return list(items.values())
+    if not words:
+        raise InputError("say what to reproduce: an item (fedlin/fig2), a paper (fedlin) or --all; --list names them")
+    papers = {item.paper for item in items.values()}
+    chosen: dict[str, Item] = {}
+    for word in words:
+        found = [item for item in items.values() if word in (item.name, item.paper)]
+        if not found:
+            raise unknown("item", word, [*papers, *items])
+        chosen |= {item.name: item for item in found}
+    return list(chosen.values())

@@ -43,10 +43,11 @@ def message_shapes(algorithm: Algorithm, problem: Problem, oracle: Oracle) -> di
     """Shapes of all messages, found without computing any. The first round's own exchanges are called «name (first)»."""
     x = jax.ShapeDtypeStruct((problem.dim,), problem.dtype)
     memory = jax.eval_shape(algorithm.init, x)
-    row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), problem.stack)
+    population = problem.population
+    row, shared_shapes = population.row, population.shared
     if algorithm.remember is not None:
         remember = algorithm.remember
-        own = jax.eval_shape(lambda x, row, shared: remember(x, problem.view_with(shared, row)), x, row, problem.shared)
+        own = jax.eval_shape(lambda x, row, shared: remember(x, population.view(shared, row)), x, row, shared_shapes)
         memory = memory._replace(clients=own)
     key = jax.eval_shape(lambda: jax.random.key(0))
 
@@ -56,10 +57,10 @@ def message_shapes(algorithm: Algorithm, problem: Problem, oracle: Oracle) -> di
                 server = exchange.prepare(server, key)
             down = exchange.send(server, slot)
             one = jnp.asarray(1, jnp.int32)
-            local = Local(problem.view_with(shared, row), one, key, one, one, oracle, steps_key=key)
+            local = Local(population.view(shared, row), one, key, one, one, oracle, steps_key=key)
             return down, exchange.client(client, down, local)[1]
 
-        shapes = jax.eval_shape(play, memory.server, memory.slots, memory.clients, row, key, problem.shared)
+        shapes = jax.eval_shape(play, memory.server, memory.slots, memory.clients, row, key, shared_shapes)
         return Shapes(*shapes)
 
     found = {e.name: messages(e) for e in exchanges(algorithm.start + algorithm.round)}

@@ -21,7 +21,7 @@ class Recorder:
             setup.algorithm, setup.problem, setup.oracle, setup.plan.everyone_every_round, setup.resources
         )
         self.columns: dict[str, list[np.ndarray]] = {
-            name: [] for name in (*setup.problem.columns, "drift", *self.ledger.columns)
+            name: [] for name in (*_measured(setup), "drift", *self.ledger.columns)
         }
         self.iterates: list[np.ndarray] = []
         self.length = 0  # records so far: rounds played + 1
@@ -58,7 +58,9 @@ class Recorder:
         }
         for name in self.ledger.columns:
             merged[name] = np.cumsum(merged[name])
-        if self.setup.problem.reference() is None:
-            merged = {name: column for name, column in merged.items() if name not in ("gap", "sq_distance")}
         iterates = np.concatenate(self.iterates)[:length] if self.setup.keep_iterates else None
         return Result(x, History(merged), iterates, max(length - 1, 0), self.setup.describe(), seconds, self.diverged)
+
+
+def _measured(setup: Setup) -> dict[str, Any]:
+    return setup.problem.evaluation_shapes(setup.problem.reference()).columns

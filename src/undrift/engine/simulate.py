@@ -24,7 +24,8 @@ from .. import precision
 from ..errors import CheckpointError, DivergenceError, Interrupted
 from ..oracles import Oracle
 from ..plan import Draw, Everyone
-from ..problems.base import Evaluation, Problem, Reference
+from ..problems.base import Problem
+from ..problems.evaluation import Evaluation, Reference
 from ..protocol import Memory
 from ..recipe import Recipe
 from ..resources import Resources
@@ -122,7 +123,7 @@ def advance(
 
     model = jax.ShapeDtypeStruct((problem.dim,), problem.dtype)
     number = jax.ShapeDtypeStruct((), problem.dtype)
-    shapes = Records(_evaluation_shapes(problem, reference), number, model if kind.keep_iterates else ())
+    shapes = Records(problem.evaluation_shapes(reference), number, model if kind.keep_iterates else ())
     blank = jax.tree.map(lambda s: jnp.zeros((kind.capacity, *s.shape), s.dtype), shapes)
     return jax.lax.fori_loop(0, count, body, (carry, blank))
 
@@ -132,16 +133,10 @@ def _evaluate(
 ) -> Evaluation:
     if kind.record_every == 1:
         return problem.evaluate(x, reference)
-    shapes = _evaluation_shapes(problem, reference)
-    nothing = Evaluation({k: jnp.full(s.shape, jnp.nan, s.dtype) for k, s in shapes.columns.items()}, jnp.int32(-1))
+    shapes = problem.evaluation_shapes(reference)
+    nothing = Evaluation({k: jnp.full(s.shape, jnp.nan, s.dtype) for k, s in shapes.columns.items()}, jnp.int32(-1), {})
     due = (t % kind.record_every == 0) | (t == rounds)
     return jax.lax.cond(due, lambda: problem.evaluate(x, reference), lambda: nothing)
-
-
-def _evaluation_shapes(problem: Problem, reference: Reference | None) -> Evaluation:
-    model = jax.ShapeDtypeStruct((problem.dim,), problem.dtype)
-    shapes: Evaluation = jax.eval_shape(lambda x: problem.evaluate(x, reference), model)
-    return shapes
 
 
 @partial(jax.jit, static_argnums=0, donate_argnums=6)

@@ -42,7 +42,7 @@ def train(method: str, source: str) -> dict[str, float]:
     import numpy as np
 
     import undrift as ud
-    from undrift.problems.base import aligned_zeros
+    from undrift.problems.arrays import aligned_zeros
 
     rng = np.random.default_rng(0)
     make = aligned_zeros if source == "aligned" else np.empty

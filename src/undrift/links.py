@@ -19,7 +19,7 @@ from .compression import Compressor, feedback, no_error
 from .errors import InputError, unknown
 from .local import Local
 from .oracles import Full
-from .problems.base import ClientLoss
+from .problems.client import ClientLoss
 from .protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Program, Repeat, exchanges
 from .randomness import tag
 from .recipe import Method, as_method

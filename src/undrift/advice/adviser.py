@@ -100,8 +100,9 @@ def advise(
 
 
 def _goal(problem: Problem, x0: np.ndarray, on: str, target: float, absolute: bool) -> tuple[Goal, float]:
-    if on not in problem.columns:
-        raise InputError(f"a {problem.name} problem has no {on}; its columns are {', '.join(problem.columns)}")
+    columns = problem.evaluation_shapes(problem.reference()).columns
+    if on != "gap" and on not in columns:
+        raise InputError(f"a {problem.name} problem has no {on}; its columns are {', '.join(columns)}")
     if on != "gap":
         return Goal(on, float(target)), problem.value(x0) if on == "loss" else float("nan")
     reference = problem.reference()

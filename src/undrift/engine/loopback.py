@@ -20,7 +20,8 @@ from .. import precision, wire
 from ..local import Local
 from ..oracles import Oracle
 from ..plan import Draw
-from ..problems.base import Evaluation, Problem
+from ..problems.base import Problem
+from ..problems.evaluation import Evaluation
 from ..protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Program, Repeat, exchanges
 from .history import Result
 from .interpret import LOCAL, Info, exchange_key
@@ -237,7 +238,7 @@ def _play(setup: Setup, progress: Callable[[int, int], None] | None) -> Result:
         due = t % setup.record_every == 0 or t == setup.rounds
         evaluation = evaluate(problem, x)
         if not due:
-            evaluation = Evaluation(dict.fromkeys(problem.columns, np.nan), -1)
+            evaluation = Evaluation(dict.fromkeys(evaluation.columns, np.nan), -1, {})
         fine = bool(np.all(np.isfinite(np.asarray(x)))) and (not due or bool(np.isfinite(evaluation.columns["loss"])))
         x_good = np.asarray(x) if fine else x_good
         suspect = int(server.info.suspect if server.info.suspect >= 0 else evaluation.suspect)

@@ -151,7 +151,9 @@ def _play(setups: list[Setup], methods: list[Method], progress: Callable[[int, i
     carry = carry._replace(round=single.round)
     x0 = np.stack([setup.x0 for setup in setups])
     keys = jax.vmap(jax.random.key)(np.asarray([setup.seed for setup in setups], np.uint32))
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in (*problem.columns, "drift")}
+    parts: dict[str, list[np.ndarray]] = {
+        name: [] for name in (*problem.evaluation_shapes(problem.reference()).columns, "drift")
+    }
     done, total = 0, rounds + 1
     while done < total:
         count = min(kind.capacity, total - done)
@@ -178,8 +180,6 @@ def _outcomes(setup: Setup, recorders: list[Recorder], parts: Any, carry: Carry,
     for name in recorders[0].ledger.columns:
         per_seed = np.stack([np.cumsum(np.concatenate(recorder.columns[name])) for recorder in recorders])
         columns[name] = np.broadcast_to(per_seed, (batch[0], *per_seed.shape))
-    if setup.problem.reference() is None:
-        columns = {name: column for name, column in columns.items() if name not in ("gap", "sq_distance")}
     model = jax.vmap(jax.vmap(setup.algorithm.model))
     x, diverged = np.asarray(model(carry.memory.server)), np.asarray(carry.diverged)
     return [({name: c[i] for name, c in columns.items()}, x[i], diverged[i]) for i in range(batch[0])]

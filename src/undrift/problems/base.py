@@ -8,9 +8,9 @@ the same kind and shape share it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -20,75 +20,12 @@ from .. import precision
 from ..errors import InputError
 from ..oracles import Full, Oracle
 from ..vectorise import over_clients, row_bytes
+from .arrays import own_copy
+from .client import ClientLoss
+from .evaluation import Evaluation, Reference, summarise
+from .population import Population
 
-ALIGNMENT = 64  # bytes
-BLOCK_ENTRIES = 2**22
 LOOP_ABOVE_BYTES = 2**16  # data of one client from which a loop over clients was measured to be faster
-
-
-class ClientLoss:
-    """f_i as client i sees it. Only `loss` is compulsory."""
-
-    size: Any = 1  # number of components f_ij
-
-    def loss(self, x: jax.Array) -> jax.Array:
-        raise NotImplementedError
-
-    def gradient(self, x: jax.Array) -> jax.Array:
-        return jax.grad(self.loss)(x)
-
-    def partial_gradient(self, x: jax.Array, indices: jax.Array, weights: jax.Array) -> jax.Array:
-        """Σ_j weights_j ∇f̂_j(x) over these samples, where f_i = Σ_j f̂_j over all."""
-        raise InputError(
-            "this problem's clients have no components, so mini-batches are not defined: use oracles.full()"
-        )
-
-    def batch_gradient(self, x: jax.Array, indices: jax.Array) -> jax.Array:
-        """An unbiased estimate of ∇f_i from these samples: (n_i/b) Σ_j ∇f̂_j(x)."""
-        scale = jnp.asarray(self.size, x.dtype) / indices.shape[0]
-        return self.partial_gradient(x, indices, jnp.full(indices.shape, scale, x.dtype))
-
-    def varied(self, key: jax.Array, step: Any) -> ClientLoss:
-        """f_i with its samples as they are seen at this local step (data augmentation); itself where they do not vary."""
-        return self
-
-    # ----- incremental aggregation (FedTrack, IAG): components are runs of `batch` consecutive samples
-    @property
-    def capacity(self) -> int:
-        """The largest number of samples any client has; sizes are padded to it."""
-        raise InputError("this problem's clients have no components, so incremental aggregation is not defined")
-
-    def component_count(self, batch: int) -> Any:
-        return -(-self.size // batch)
-
-    def component_gradient(self, x: jax.Array, index: Any, batch: int) -> jax.Array:
-        """What one component contributes to ∇f_i(x)."""
-        samples, present = self.component(index, batch)
-        return self.partial_gradient(x, samples, present.astype(x.dtype))
-
-    def component(self, index: Any, batch: int) -> tuple[jax.Array, jax.Array]:
-        """The samples of a component, and which of them exist (the last component may be short)."""
-        samples = index * batch + jnp.arange(batch)
-        return jnp.minimum(samples, self.size - 1), samples < self.size
-
-    def track(self, x: jax.Array, batch: int) -> tuple[Any, jax.Array]:
-        """A table of all component gradients at x, and their sum ∇f_i(x)."""
-        rows = -(-self.capacity // batch)
-        table = jax.vmap(lambda j: self.component_gradient(x, j, batch))(jnp.arange(rows))
-        return table, jnp.sum(table, axis=0)
-
-    def refresh(self, table: Any, index: Any, y: jax.Array, batch: int) -> tuple[Any, jax.Array]:
-        """The table with one component taken anew at y, and by how much the sum changes."""
-        new = self.component_gradient(y, index, batch)
-        return table.at[index].set(new), new - table[index]
-
-    def spectrum(self) -> tuple[jax.Array, jax.Array] | None:
-        """(λ, V) of a constant Hessian V diag(λ) Vᵀ, where it is worth using."""
-        return None
-
-    def prox(self, centre: jax.Array, s: Any) -> jax.Array | None:
-        """argmin_y f_i(y) + ‖y − centre‖²/(2s) in closed form, where there is one."""
-        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,26 +52,12 @@ class Constants:
         return self.L / self.mu if self.mu > 0 else float("inf")
 
 
-class Reference(NamedTuple):
-    """What the records are measured against, where x* is known."""
-
-    x: Any
-    value: Any
-
-
-class Evaluation(NamedTuple):
-    """What is recorded of one model."""
-
-    columns: dict[str, Any]  # the problem's own, "loss" among them
-    suspect: Any  # the client to look at if the loss is not finite
-
-
 class Problem:
     """Base of all problems; see the module's docstring."""
 
     name: ClassVar[str] = "problem"
-    columns: tuple[str, ...] = ("loss", "gap", "sq_distance", "grad_norm", "dissimilarity")
     view: Callable[[Any, Any], ClientLoss]
+    sampled: ClassVar[tuple[str, ...]] = ()  # the entries of `stack` with one row per sample behind the client axis
 
     def __init__(
         self, stack: Any, shared: Any, weights: Any, dim: int, dtype: Any, static: tuple[Any, ...] = ()
@@ -182,15 +105,42 @@ class Problem:
         """x_0 where the user gives none."""
         return np.zeros(self.dim, self.dtype)
 
+    @cached_property
+    def population(self) -> Population:
+        """What a server may know: m, weights, sizes, d, dtype and shapes, and no sample."""
+        row, shared = self._client_shapes()
+        weights, sizes = np.array(self.weights), np.array(self.sizes)
+        return Population(
+            self.name, self.clients, weights, sizes, self.dim, self.dtype, row, shared, type(self), self.static
+        )
+
+    def only(self, client: int) -> Any:
+        """The problem of one client: f is its f_i, and the data are its own and nobody else's.
+
+        >>> import undrift as ud
+        >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
+        >>> p.only(1).optimum.x
+        array([50.])
+        """
+        if int(client) != client or not 0 <= client < self.clients:
+            raise InputError(f"clients are numbered 0 … {self.clients - 1}, there is no client {client!r}")
+        with precision.scope(self.dtype):
+            return self._only(int(client))
+
+    @property
+    def server_data(self) -> Any:
+        """Data that the server itself measures models on (see `network`), or None."""
+        return None
+
     @property
     def default_oracle(self) -> Oracle:
         """How clients take gradients where the user does not say."""
-        return Full()
+        return self.oracle_of(self.static)
 
     @property
     def halves(self) -> Any:
         """The two halves of a cut model."""
-        raise InputError(f"split learning needs a model that is cut in two, and a {self.name} problem has none")
+        return self.halves_of(self.static)
 
     def check_dialogue(self, oracle: Oracle) -> None:
         """Refuse a split dialogue that this problem cannot hold."""
@@ -208,11 +158,7 @@ class Problem:
     # ----- for interpreters, inside the compiled program
     def client(self, row: Any) -> ClientLoss:
         """The view of one client's row of `stack`."""
-        return self.view_with(self.shared, row)
-
-    def view_with(self, shared: Any, row: Any) -> ClientLoss:
-        """The view of a row, with the shared part given: all that a client needs to know."""
-        return self.view(shared, row)
+        return self.view_of(self.static, self.shared, row)
 
     def each(self, function: Callable[[Any], Any]) -> Any:
         """function(f_i) for every client, stacked."""
@@ -225,35 +171,20 @@ class Problem:
     def mean_gradient(self, x: jax.Array) -> jax.Array:
         return self.weights @ self.each(lambda f: f.gradient(x))
 
-    def evaluate(self, x: jax.Array, reference: Reference | None) -> Evaluation:
+    def evaluate(self, x: jax.Array, reference: Reference | None, per_client: bool = False) -> Evaluation:
         """Everything that is recorded of a model x."""
-        losses, gradients = self.each(lambda f: (f.loss(x), f.gradient(x)))
-        loss = self.weights @ losses
-        gap = jnp.full_like(loss, jnp.nan) if reference is None else loss - reference.value
-        return self._evaluation(x, reference, loss, gap, gradients, losses)
+        optimum = None if reference is None else reference.x
+        answers = self.each(lambda f: f.measure(x, optimum, per_client))
+        return summarise(x, answers, self.weights, reference, per_client)
 
-    def _evaluation(
-        self,
-        x: jax.Array,
-        reference: Reference | None,
-        loss: Any,
-        gap: Any,
-        gradients: jax.Array,
-        losses: jax.Array | None = None,
-    ) -> Evaluation:
-        mean = self.weights @ gradients
-        distance = jnp.full_like(loss, jnp.nan) if reference is None else jnp.sum((x - reference.x) ** 2)
-        columns = {
-            "loss": loss,
-            "gap": gap,
-            "sq_distance": distance,
-            "grad_norm": jnp.linalg.norm(mean),
-            "dissimilarity": jnp.max(jnp.linalg.norm(gradients - mean[None, :], axis=1)),
-        }
-        steepest = jnp.nan_to_num(jnp.max(jnp.abs(gradients), axis=1), nan=jnp.inf)
-        if losses is not None:
-            steepest = jnp.where(jnp.isfinite(losses), steepest, jnp.inf)
-        return Evaluation(columns, jnp.argmax(steepest).astype(jnp.int32))
+    def evaluation_shapes(self, reference: Reference | None, per_client: bool = False) -> Evaluation:
+        """What `evaluate` returns, as shapes: which columns there are."""
+        model = jax.ShapeDtypeStruct((self.dim,), self.dtype)
+        with precision.scope(self.dtype):
+            shapes: Evaluation = jax.eval_shape(
+                lambda problem, x, reference: problem.evaluate(x, reference, per_client), self, model, reference
+            )
+        return shapes
 
     def reference(self) -> Reference | None:
         """x* and f* for the records, or None where they do not exist or would cost too much to find."""
@@ -264,6 +195,37 @@ class Problem:
         return None if optimum is None else Reference(np.asarray(optimum.x), np.asarray(optimum.value, self.dtype))
 
     # ----- for subclasses
+    @classmethod
+    def view_of(cls, static: tuple[Any, ...], shared: Any, row: Any) -> ClientLoss:
+        """f_i of a client with these data, without a problem at hand."""
+        return cls.view(shared, row)
+
+    @classmethod
+    def oracle_of(cls, static: tuple[Any, ...]) -> Oracle:
+        return Full()
+
+    @classmethod
+    def halves_of(cls, static: tuple[Any, ...]) -> Any:
+        raise InputError(f"split learning needs a model that is cut in two, and a {cls.name} problem has none")
+
+    def _client_shapes(self) -> tuple[Any, Any]:
+        """Shapes of the largest client's row and of what is shared."""
+        return shapes_of(self.stack, rows=True), shapes_of(self.shared)
+
+    def _only(self, client: int) -> Any:
+        size = int(self.sizes[client])
+        sizes = {name: size if name in self.sampled else None for name in self.stack}
+        row = {name: own_copy(part, client, sizes[name]) for name, part in self.stack.items()}
+        return type(self)(row, self._own_shared(row), jnp.ones(1, self.dtype), self.dim, self.dtype, self.static)
+
+    def _own_shared(self, row: dict[str, Any]) -> Any:
+        """What is shared by all, where one client is all there are."""
+        return jax.tree.map(lambda leaf: jnp.asarray(np.array(leaf)), self.shared)
+
+    def at_clients(self) -> Any:
+        """The problem without what only the server holds."""
+        return self
+
     def _optimum_is_cheap(self) -> bool:
         return True
 
@@ -286,61 +248,6 @@ class Problem:
         return problem
 
 
-def normalised_weights(weights: Any, clients: int, dtype: Any) -> np.ndarray:
-    """w_i ≥ 0 with Σ w_i = 1; equal where the user gives none."""
-    if weights is None:
-        return np.full(clients, 1 / clients, dtype)
-    w = np.asarray(weights, np.float64)
-    if w.shape != (clients,):
-        raise InputError(f"weights must have one entry per client: expected shape ({clients},), got {w.shape}")
-    if not np.all(np.isfinite(w)) or np.any(w < 0) or w.sum() <= 0:
-        raise InputError(f"weights must be finite, ≥ 0 and not all zero, got {w}")
-    return (w / w.sum()).astype(dtype)
-
-
-def padded_rows(blocks: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """Equal or unequal blocks as one array with zeros below, and the true lengths."""
-    if hasattr(blocks, "ndim") and blocks.ndim >= 2:
-        return blocks, np.full(blocks.shape[0], blocks.shape[1], np.int64)
-    rows = [np.asarray(b) for b in blocks]
-    if not rows:
-        raise InputError(f"{what} must hold at least one client, got an empty list")
-    if any(r.ndim == 0 for r in rows):
-        raise InputError(f"{what} must have one entry per row of each client's block, got one number per client")
-    tails = {r.shape[1:] for r in rows}
-    if len(tails) != 1:
-        raise InputError(f"all clients' {what} must agree in their last dimensions, got {sorted(tails)}")
-    sizes = np.array([len(r) for r in rows])
-    out = aligned_zeros((len(rows), sizes.max(), *rows[0].shape[1:]), np.result_type(*rows))
-    for target, row in zip(out, rows, strict=True):
-        target[: len(row)] = row
-    return out, sizes
-
-
-def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Zeros that start at a multiple of 64 bytes: what a CPU device takes over without a copy. NumPy's own start anywhere."""
-    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    raw = np.zeros(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size].view(dtype).reshape(shape)
-
-
-def to_device(array: Any, dtype: Any) -> jax.Array:
-    """On the device in this dtype. Large aligned arrays that already fit are not copied (do not write to them afterwards)."""
-    array = array if isinstance(array, jax.Array) else np.asarray(array)
-    if array.dtype == np.dtype(dtype) and array.nbytes > 2**28:
-        return jax.device_put(array, may_alias=True)
-    return jnp.asarray(array, dtype)
-
-
-def require_finite(**arrays: Any) -> None:
-    for name, array in arrays.items():
-        if not all(np.isfinite(block).all() for block in _blocks(np.asarray(array))):
-            where = np.argwhere(~np.isfinite(np.asarray(array)))[0].tolist()
-            raise InputError(f"{name} must be finite, but its entry {where} is not: clean the data first")
-
-
-def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
-    """The array in pieces, so that a look at all of it needs little memory."""
-    rows = max(1, BLOCK_ENTRIES * len(array) // max(array.size, 1)) if array.ndim else 1
-    yield from (array[k : k + rows] for k in range(0, len(array), rows)) if array.ndim else [array]
+def shapes_of(tree: Any, rows: bool = False) -> Any:
+    """The shapes of a tree's leaves, or of one row of each."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf)[int(rows) :], leaf.dtype), tree)

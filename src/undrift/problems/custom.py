@@ -11,7 +11,9 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
-from .base import ClientLoss, Constants, Optimum, Problem, normalised_weights
+from .arrays import normalised_weights
+from .base import Constants, Optimum, Problem
+from .client import ClientLoss
 
 
 class WholeLoss(ClientLoss):
@@ -48,13 +50,26 @@ class SumLoss(ClientLoss):
 class Custom(Problem):
     name = "custom"
 
-    def view_with(self, shared: Any, row: Any) -> ClientLoss:
-        loss, per_sample, average = self.static
+    @property
+    def sampled(self) -> tuple[str, ...]:  # type: ignore[override]
+        _, per_sample, _ = self.static
+        return ("data",) if per_sample else ()
+
+    @classmethod
+    def view_of(cls, static: tuple[Any, ...], shared: Any, row: Any) -> ClientLoss:
+        loss, per_sample, average = static
         return SumLoss(loss, average, shared, row) if per_sample else WholeLoss(loss, shared, row)
 
     @property
     def sizes(self) -> np.ndarray:
         return np.asarray(self.stack["size"], np.int64)
+
+    def _only(self, client: int) -> Custom:
+        problem: Custom = super()._only(client)
+        if "constants" in self.__dict__:  # they were given, and hold for every client
+            given = self.constants
+            problem.__dict__["constants"] = Constants(given.L, given.mu, np.full(1, given.L), np.full(1, given.mu))
+        return problem
 
     def _optimum_is_cheap(self) -> bool:
         return False

@@ -10,17 +10,8 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
-from .base import (
-    Constants,
-    Evaluation,
-    Optimum,
-    Problem,
-    Reference,
-    normalised_weights,
-    padded_rows,
-    require_finite,
-    to_device,
-)
+from .arrays import normalised_weights, padded_rows, require_finite, to_device
+from .base import Constants, Optimum, Problem
 from .linear import LinearModel
 from .quadratic import QuadraticFamily, QuadraticLoss, quadratic_rows
 
@@ -52,13 +43,17 @@ class ResidualLoss(Samples):
     def gradient(self, x: jax.Array) -> jax.Array:
         return (self.A @ x - self.targets) @ self.A
 
-    def gap(self, off: jax.Array) -> jax.Array:
-        return 0.5 * jnp.sum((self.A @ off) ** 2)
+    def measure(self, x: jax.Array, optimum: jax.Array | None, per_client: bool = False) -> dict[str, jax.Array]:
+        """With the share ½‖A(x − x*)‖² of the gap: exact down to the smallest numbers."""
+        residual = self.A @ x - self.targets
+        found = {"loss": 0.5 * jnp.sum(residual**2), "gradient": residual @ self.A}
+        return found if optimum is None else {**found, "gap": 0.5 * jnp.sum((self.A @ (x - optimum)) ** 2)}
 
 
 class GramLeastSquares(QuadraticFamily):
     name = "least squares"
     view = GramLoss
+    sampled = ("A", "b")
 
     @property
     def sizes(self) -> np.ndarray:
@@ -68,19 +63,11 @@ class GramLeastSquares(QuadraticFamily):
 class LeastSquares(Problem):
     name = "least squares"
     view = ResidualLoss
+    sampled = ("A", "b")
 
     @property
     def sizes(self) -> np.ndarray:
         return np.asarray(self.stack["size"], np.int64)
-
-    def evaluate(self, x: jax.Array, reference: Reference | None) -> Evaluation:
-        """As for any problem, with the gap as ½ Σ w_i ‖A_i(x − x*)‖²: exact down to the smallest numbers."""
-        if reference is None:
-            return super().evaluate(x, reference)
-        off = x - reference.x
-        gaps, gradients = self.each(lambda f: (f.gap(off), f.gradient(x)))
-        gap = self.weights @ gaps
-        return self._evaluation(x, reference, reference.value + gap, gap, gradients)
 
     def _optimum_is_cheap(self) -> bool:
         m, n, d = self.stack["A"].shape

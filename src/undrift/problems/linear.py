@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .base import ClientLoss
+from .client import ClientLoss
 
 
 class LinearModel(ClientLoss):

@@ -10,7 +10,8 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
-from .base import Constants, Optimum, Problem, normalised_weights, padded_rows, require_finite, to_device
+from .arrays import normalised_weights, padded_rows, require_finite, to_device
+from .base import Constants, Optimum, Problem
 from .linear import LinearModel
 
 NEWTON_STEPS = 100
@@ -38,6 +39,7 @@ class LogisticLoss(LinearModel):
 class Logistic(Problem):
     name = "logistic"
     view = LogisticLoss
+    sampled = ("A", "y")
 
     @property
     def sizes(self) -> np.ndarray:

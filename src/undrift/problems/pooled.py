@@ -11,7 +11,8 @@ import numpy as np
 
 from .. import precision
 from ..vectorise import take
-from .base import ClientLoss, Constants, Optimum, Problem
+from .base import Constants, Optimum, Problem, shapes_of
+from .client import ClientLoss
 from .quadratic import QuadraticFamily
 
 
@@ -25,6 +26,10 @@ class PooledLoss(ClientLoss):
 
     def loss(self, x: jax.Array) -> jax.Array:
         return self.problem.evaluate(x, None).columns["loss"]
+
+    def measure(self, x: jax.Array, optimum: jax.Array | None, per_client: bool = False) -> dict[str, jax.Array]:
+        """The answers of all whose data it holds, heterogeneity among them included."""
+        return {**self.problem.each(lambda f: f.measure(x, optimum, per_client)), "share": self.problem.weights}
 
     def gradient(self, x: jax.Array) -> jax.Array:
         return self.problem.mean_gradient(x)
@@ -104,15 +109,21 @@ class Pooled(Problem):
         return np.asarray([int(self.shared["ends"][-1])])
 
     @property
-    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self.shared["problem"].columns
+    def server_data(self) -> Any:
+        return self.shared["problem"].server_data
+
+    def _only(self, client: int) -> Pooled:
+        return Pooled.of(self.source.at_clients())
+
+    def _client_shapes(self) -> tuple[Any, Any]:
+        return shapes_of(self.stack, rows=True), shapes_of({**self.shared, "problem": self.source.at_clients()})
 
     def initial(self, seed: int) -> np.ndarray:
         return self.source.initial(seed)
 
-    def evaluate(self, x: jax.Array, reference: Any) -> Any:
+    def evaluate(self, x: jax.Array, reference: Any, per_client: bool = False) -> Any:
         """The records of the original problem, heterogeneity among its clients included."""
-        return self.shared["problem"].evaluate(x, reference)
+        return self.shared["problem"].evaluate(x, reference, per_client)
 
     def _optimum_is_cheap(self) -> bool:
         return self.source._optimum_is_cheap() or "optimum" in self.source.__dict__

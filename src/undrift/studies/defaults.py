@@ -81,7 +81,7 @@ def _network_choice(name: str, maker: MethodMaker, problem: Network) -> Choice:
     if name != "eta":
         raise InputError(f"{method} needs {name}, and networks have no rule for it: give --method {method}:{name}=…")
     why = "a usual value for networks {}, whose constants are not known; try others"
-    if problem.convolutional:
+    if problem.architecture.convolutional:
         return Choice(CONVOLUTIONAL_STEP, why.format("with convolutions"), NETWORK_GRID)
     return Choice(NETWORK_STEP, why.format("without convolutions"), NETWORK_GRID)
 

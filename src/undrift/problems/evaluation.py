@@ -1,0 +1,119 @@
+"""What is recorded of a model: every client is asked about x, and its answers become columns.
+
+A client answers with `ClientLoss.measure`; `summarise` is the server's part. The simulation compiles both into the run, and
+interpreters that pass messages send the answers.
+
+| answer | meaning |
+|---|---|
+| loss | f_i(x), or, with a weight, an estimate of it |
+| gradient | ∇f_i(x), where it is cheap |
+| gap | a share of f(x) − f* without cancellation: Σ w_i gap_i = f(x) − f* |
+| weight | what this answer counts for in the mean in place of w_i, where losses are measured on a sample of all data |
+| own_loss, own_accuracy, … | means over all samples of the client, if asked for, where its loss is that of a sample |
+| share | of a client that holds the data of several: each one's part of its weight; the other answers have a row for each |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+Answers = Mapping[str, jax.Array]
+OWN = "own_"
+QUANTILES = (10, 50, 90)
+LARGEST_IS_WORST = {"loss": True, "accuracy": False}
+
+
+class Reference(NamedTuple):
+    """What the records are measured against, where x* is known."""
+
+    x: Any
+    value: Any
+
+
+class Evaluation(NamedTuple):
+    """What is recorded of one model."""
+
+    columns: dict[str, Any]  # "loss" among them
+    suspect: Any  # the client to look at if the loss is not finite, or −1
+    clients: dict[str, Any]  # arrays with one entry per client, where they were asked for
+
+
+def summarise(
+    x: jax.Array, answers: Answers, weights: jax.Array, reference: Reference | None, per_client: bool = False
+) -> Evaluation:
+    """The columns of x from the answers of all m clients, stacked.
+
+    >>> answers = {"loss": jnp.array([1.0, 3.0]), "gradient": jnp.array([[3.0], [1.0]])}
+    >>> found = summarise(jnp.zeros(1), answers, jnp.array([0.5, 0.5]), None)
+    >>> {name: round(float(value), 6) for name, value in found.columns.items()}  # doctest: +NORMALIZE_WHITESPACE
+    {'loss': 2.0, 'grad_norm': 2.0, 'dissimilarity': 1.0,
+     'loss_worst': 3.0, 'loss_spread': 1.0, 'loss_q10': 1.2, 'loss_q50': 2.0, 'loss_q90': 2.8}
+    """
+    answers, weights = _one_row_each(answers, weights)
+    weights = answers.get("weight", weights)
+    columns = {"loss": weights @ answers["loss"]}
+    clients = _of_each(answers)
+    suspect: Any = jnp.int32(-1)
+    if reference is not None:
+        columns |= _against(reference, x, columns["loss"], answers, weights)
+    if "gradient" in answers:
+        gradients = answers["gradient"]
+        mean = weights @ gradients
+        differences = jnp.linalg.norm(gradients - mean[None, :], axis=1)
+        columns |= {"grad_norm": jnp.linalg.norm(mean), "dissimilarity": jnp.max(differences)}
+        clients |= {"grad_norm": jnp.linalg.norm(gradients, axis=1), "dissimilarity": differences}
+        suspect = _suspect(answers["loss"], gradients)
+    return Evaluation(columns | statistics(clients), suspect, clients if per_client else {})
+
+
+def statistics(clients: Answers) -> dict[str, jax.Array]:
+    """Worst, spread (standard deviation) and quantiles over clients, all counted alike, of their losses and accuracies."""
+    found = {}
+    for name, largest_is_worst in LARGEST_IS_WORST.items():
+        if name in clients:
+            ordered = jnp.sort(clients[name])  # NaN comes last
+            found[f"{name}_worst"] = ordered[-1 if largest_is_worst else 0]
+            found[f"{name}_spread"] = jnp.std(ordered)
+            found |= {f"{name}_q{q}": _quantile(ordered, q / 100) for q in QUANTILES}
+    return found
+
+
+def _quantile(ordered: jax.Array, q: float) -> jax.Array:
+    place = q * (ordered.shape[0] - 1)
+    below, part = int(place), place - int(place)
+    return ordered[below] if part == 0 else (1 - part) * ordered[below] + part * ordered[below + 1]
+
+
+def _against(reference: Reference, x: jax.Array, loss: jax.Array, answers: Answers, weights: jax.Array) -> Any:
+    """Gap and distance; where the gap is exact down to the smallest numbers, the loss follows from it."""
+    columns = {"gap": loss - reference.value, "sq_distance": jnp.sum((x - reference.x) ** 2)}
+    if "gap" in answers:
+        gap = weights @ answers["gap"]
+        columns |= {"gap": gap, "loss": reference.value + gap}
+    return columns
+
+
+def _of_each(answers: Answers) -> dict[str, jax.Array]:
+    """What is known of every client: its own means, or its loss and gap where these are not of a sample."""
+    if "weight" in answers:
+        return {name.removeprefix(OWN): value for name, value in answers.items() if name.startswith(OWN)}
+    return {name: answers[name] for name in ("loss", "gap") if name in answers}
+
+
+def _suspect(losses: jax.Array, gradients: jax.Array) -> jax.Array:
+    """The client with the steepest gradient, among those whose loss is not finite if there are any."""
+    steepest = jnp.nan_to_num(jnp.max(jnp.abs(gradients), axis=1), nan=jnp.inf)
+    broken = ~jnp.isfinite(losses)
+    return jnp.argmax(jnp.where(broken == jnp.any(broken), steepest, -1)).astype(jnp.int32)
+
+
+def _one_row_each(answers: Answers, weights: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
+    """One row for everyone whose data are asked about, also where one client holds the data of several."""
+    if "share" not in answers:
+        return dict(answers), weights
+    rows = {name: value.reshape(-1, *value.shape[2:]) for name, value in answers.items() if name != "share"}
+    return rows, (weights[:, None] * answers["share"]).ravel()

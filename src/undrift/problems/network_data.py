@@ -1,0 +1,119 @@
+"""The data of a network problem: samples once, clients as ranges of an index array, and what the server measures on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import InputError
+from .network_loss import target_dtype
+from .network_model import Architecture
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["x", "y"], meta_fields=["architecture"])
+@dataclasses.dataclass(frozen=True, eq=False)
+class ServerData:
+    """Test data at the server, under the network whose models it measures."""
+
+    architecture: Architecture
+    x: jax.Array
+    y: jax.Array
+
+    def measure(self, x: jax.Array) -> dict[str, jax.Array]:
+        """Mean loss and metrics of the model x on these data."""
+        found = self.architecture.measure(x, self.x, self.y, jnp.arange(self.y.shape[0]))
+        return {"test_loss" if name == "loss" else name: jnp.mean(values) for name, values in found.items()}
+
+
+class TrainSample(NamedTuple):
+    """The samples on which the training loss is measured, client after client."""
+
+    places: np.ndarray  # in the index array
+    weights: np.ndarray  # that make the loss an estimate of f
+    start: np.ndarray  # where each client's samples begin among them
+    count: np.ndarray
+    share: np.ndarray  # each client's part of the weights
+
+
+def read(given: Any, what: str, labels: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and targets, finite and of the same number."""
+    inputs, targets = (given.x, given.y) if hasattr(given, "x") else given
+    inputs, targets = np.asarray(inputs), np.asarray(targets)
+    if not targets.ndim or len(inputs) != len(targets) or (labels and targets.ndim != 1):
+        raise InputError(
+            f"{what} needs one {'label' if labels else 'target'} per sample, got {inputs.shape} inputs and "
+            f"{'labels' if labels else 'targets'} of shape {targets.shape}"
+        )
+    if labels and targets.dtype.kind not in "iu":
+        raise InputError(
+            f"{what} labels must be whole numbers 0, 1, …, got dtype {targets.dtype}: for regression give loss='squared'"
+        )
+    if targets.dtype.kind not in "iufb":
+        raise InputError(f"{what} targets must be real numbers, got dtype {targets.dtype}")
+    for name, array in (("inputs", inputs), ("targets", targets)):
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            bad = int(np.argwhere(~np.isfinite(array))[0][0])
+            raise InputError(
+                f"{what} {name} must be finite, but sample {bad} holds NaN or infinity: clean the data first"
+            )
+    return inputs, targets
+
+
+def on_device(inputs: np.ndarray, targets: np.ndarray, dtype: Any) -> dict[str, jax.Array]:
+    return {"x": jnp.asarray(inputs, dtype), "y": jnp.asarray(targets, target_dtype(targets, dtype))}
+
+
+def index_sets(parts: Sequence[Any], samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All clients' samples in one index array; where each client begins there, and how many it has."""
+    arrays = [np.asarray(part, np.int64) for part in parts]
+    if not arrays:
+        raise InputError("parts must name at least one client")
+    sizes = np.array([len(part) for part in arrays])
+    if sizes.min() < 1:
+        raise InputError(f"client {int(sizes.argmin())} has no samples: partition with min_size=1 or leave it out")
+    order = np.concatenate(arrays)
+    if order.min() < 0 or order.max() >= samples:
+        raise InputError(f"parts name sample {order.max()}, but there are only 0 … {samples - 1}")
+    return order, np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes
+
+
+def train_sample(sizes: np.ndarray, weights: np.ndarray, count: int | None) -> TrainSample:
+    """All samples, or `count` of them, drawn once and for all."""
+    total = int(sizes.sum())
+    chosen = np.arange(total)
+    if count is not None and count < total:
+        chosen = np.sort(np.random.default_rng(0).choice(total, count, replace=False))
+    each = np.repeat(np.asarray(weights, np.float64) / sizes, sizes)[chosen]
+    each = each / each.sum()
+    counts = np.bincount(np.repeat(np.arange(len(sizes)), sizes)[chosen], minlength=len(sizes))
+    start = np.cumsum(counts) - counts
+    share = np.bincount(np.repeat(np.arange(len(sizes)), counts), weights=each, minlength=len(sizes))
+    return TrainSample(chosen, each, start, counts, share)
+
+
+def stored_sample(sample: TrainSample, dtype: Any) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    """What is shared of it and what belongs to each client, on the device."""
+    shared = {
+        "sample": jnp.asarray(sample.places, jnp.int32),
+        "sample_weights": jnp.asarray(sample.weights, dtype),
+    }
+    rows = {
+        "sample_start": jnp.asarray(sample.start, jnp.int32),
+        "sample_size": jnp.asarray(sample.count, jnp.int32),
+        "share": jnp.asarray(sample.share, dtype),
+    }
+    return shared, rows
+
+
+def own_sample(places: np.ndarray, weights: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """A client's part of the sample, its weights adding up to 1; all its samples alike where it has no part or no weight."""
+    if not weights.sum() > 0:
+        places = places if len(places) else np.arange(size)
+        return places, np.full(len(places), 1 / len(places))
+    return places, weights / weights.sum()

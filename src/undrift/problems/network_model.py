@@ -1,0 +1,137 @@
+"""The network of a network problem: its parameters as one flat vector, whole or cut in two."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import precision
+from ..errors import InputError
+from ..models.layers import Conv
+from ..models.model import Model
+from ..vectorise import spread
+from .augment import Augment
+from .network_loss import Criterion, PerSample, cross_entropy
+
+EVALUATION_BATCH = 250
+
+
+class Net(NamedTuple):
+    """Any pair (init, apply): init(key) -> parameters, apply(parameters, inputs) -> outputs (batch, …)."""
+
+    init: Callable[[Any], Any]
+    apply: Callable[[Any, Any], Any]
+
+
+class Architecture(NamedTuple):
+    """The hashable part of a network problem."""
+
+    net: Net | Model
+    capacity: int  # samples of the largest client
+    batch: int
+    cut: int | None
+    augment: Augment | None = None
+    criterion: Criterion = Criterion()
+    sample_capacity: int = 1  # the most samples of one client on which the training loss is measured
+
+    def unravel(self, x: jax.Array) -> Any:
+        return unraveler(self.net, str(x.dtype))(x)
+
+    def losses(self, x: jax.Array, inputs: jax.Array, targets: jax.Array) -> jax.Array:
+        """One number per sample of a batch."""
+        return self.criterion.loss(self.net.apply(self.unravel(x), inputs), targets)
+
+    def measure(self, x: jax.Array, inputs: Any, targets: Any, places: jax.Array) -> dict[str, jax.Array]:
+        """Loss and metrics of the samples at these places, one number each, in batches that stay in the cache."""
+        params = self.unravel(x)
+
+        def one(place: jax.Array) -> dict[str, jax.Array]:
+            found = self.criterion(self.net.apply(params, inputs[place][None]), targets[place][None])
+            return {name: value[0].astype(x.dtype) for name, value in found.items()}
+
+        return spread(one, places, block=EVALUATION_BATCH)
+
+    @property
+    def convolutional(self) -> bool:
+        """Whether the network has (or, as far as one can see, may have) convolutions."""
+        return not isinstance(self.net, Model) or any(isinstance(layer, Conv) for layer in self.net.layers)
+
+    @property
+    def halves(self) -> Halves:
+        if self.cut is None or not isinstance(self.net, Model):
+            raise InputError("this problem is not cut: make it with network(…, cut=number of layers at the client)")
+        return Halves(self.net, self.cut, self.batch, self.criterion.loss)
+
+
+class Halves(NamedTuple):
+    """A model cut in two: the first `cut` layers at the client, the others at the server."""
+
+    model: Model
+    cut: int
+    batch: int
+    loss: PerSample = cross_entropy
+
+    @property
+    def boundary(self) -> int:
+        """Where the server's half begins in x."""
+        return self.model.split(self.cut)[0].parameter_count
+
+    @property
+    def activation_shape(self) -> tuple[int, ...]:
+        return self.model.activation_shape(self.cut, self.batch)
+
+    def client(self, x_c: jax.Array, inputs: jax.Array) -> jax.Array:
+        """Activations at the cut."""
+        half = self.model.split(self.cut)[0]
+        return half.apply(unraveler(half, str(x_c.dtype))(x_c), inputs)
+
+    def server_loss(self, x_s: jax.Array, activations: jax.Array, labels: jax.Array) -> jax.Array:
+        """Mean loss from the activations on."""
+        half = self.model.split(self.cut)[1]
+        return jnp.mean(self.loss(half.apply(unraveler(half, str(x_s.dtype))(x_s), activations), labels))
+
+    def batch_of(self, local: Any, step: Any) -> tuple[jax.Array, jax.Array]:
+        """The client's batch at a local step: the one that FedAvg would take there."""
+        indices = local.oracle.indices(local.loss.size, local.steps_key, step)
+        return local.loss.varied(local.steps_key, step).samples(indices)
+
+
+@functools.lru_cache(maxsize=64)
+def unraveler(net: Net | Model, dtype: str) -> Callable[[jax.Array], Any]:
+    """From the flat vector to the network's parameters."""
+    leaves, structure = jax.tree.flatten(parameter_shapes(net))
+    ends = np.cumsum([int(np.prod(leaf.shape)) for leaf in leaves])
+
+    def unravel(x: jax.Array) -> Any:
+        pieces = jnp.split(x, ends[:-1]) if leaves else []
+        return jax.tree.unflatten(structure, [p.reshape(leaf.shape) for p, leaf in zip(pieces, leaves, strict=True)])
+
+    return unravel
+
+
+def parameter_shapes(net: Net | Model) -> Any:
+    """The shapes of the network's parameters."""
+    with precision.scope(getattr(net, "dtype", "float32")):
+        return jax.eval_shape(net.init, jax.eval_shape(lambda: jax.random.key(0)))
+
+
+def output_shapes(net: Net | Model, inputs: np.ndarray, dtype: Any) -> Any:
+    """What the network returns for a batch of two such inputs."""
+    shapes = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, dtype), parameter_shapes(net))
+    return jax.eval_shape(net.apply, shapes, jax.ShapeDtypeStruct((2, *inputs.shape[1:]), dtype))
+
+
+def as_net(model: Any) -> Net | Model:
+    """A model of `ud.models`, or any pair of functions."""
+    if isinstance(model, Model):
+        return model
+    if hasattr(model, "init") and hasattr(model, "apply"):
+        return Net(model.init, model.apply)
+    if isinstance(model, tuple) and len(model) == 2 and all(callable(part) for part in model):
+        return Net(*model)
+    raise InputError(f"a model is one of ud.models, or a pair of functions (init, apply); got {model!r}")

@@ -1,0 +1,69 @@
+"""What a server may know of a problem: who takes part, and what their data look like, but no sample."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..oracles import Oracle
+
+if TYPE_CHECKING:
+    from .base import Problem
+    from .client import ClientLoss
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Population:
+    """The clients of a problem seen from outside.
+
+    `row` and `shared` are trees of `jax.ShapeDtypeStruct`: the data of the largest client. With `view` they are enough to
+    trace a client's part of an exchange, and so to lay out every message.
+
+    >>> import jax
+    >>> import undrift as ud
+    >>> p = ud.problems.least_squares(np.ones((3, 5, 2)), np.ones((3, 5)), weights=[1, 1, 2]).population
+    >>> p.clients, p.weights.tolist(), p.relative_weights.tolist(), p.sizes.tolist(), p.dim
+    (3, [0.25, 0.25, 0.5], [0.75, 0.75, 1.5], [5, 5, 5], 2)
+    >>> x = jax.ShapeDtypeStruct((p.dim,), p.dtype)
+    >>> with jax.enable_x64(True):
+    ...     jax.eval_shape(lambda shared, row, x: p.view(shared, row).gradient(x), p.shared, p.row, x)
+    ShapeDtypeStruct(shape=(2,), dtype=float64)
+    """
+
+    name: str
+    clients: int  # m
+    weights: np.ndarray  # w_i
+    sizes: np.ndarray  # n_i
+    dim: int  # d
+    dtype: np.dtype[Any]
+    row: Any
+    shared: Any
+    kind: type[Problem]
+    static: tuple[Any, ...]  # what the kind of problem knows besides data: functions, the shape of a network
+
+    def view(self, shared: Any, row: Any) -> ClientLoss:
+        """f_i of a client with these data."""
+        return self.kind.view_of(self.static, shared, row)
+
+    @property
+    def default_oracle(self) -> Oracle:
+        """How clients take gradients where the user does not say."""
+        return self.kind.oracle_of(self.static)
+
+    @property
+    def halves(self) -> Any:
+        """The two halves of a cut model."""
+        return self.kind.halves_of(self.static)
+
+    @cached_property
+    def equal_weights(self) -> bool:
+        """Whether all clients count alike."""
+        return bool(np.all(self.weights == self.weights[0]))
+
+    @cached_property
+    def relative_weights(self) -> np.ndarray:
+        """m·w_i: by how much more than in a plain mean client i counts. Exactly 1 for all where weights are equal."""
+        return np.ones_like(self.weights) if self.equal_weights else self.clients * self.weights

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-ROOMS = ("data", "models", "oracles", "plan", "problems", "theory")
+ROOMS = ("data", "models", "oracles", "plan", "problems", "stop", "theory")
 
 __all__ = [
-    "METHODS", "Algorithm", "CheckpointError", "Cohort", "DivergenceError", "Exchange", "History", "InputError",
-    "Interrupted", "Memory", "Method", "OneByOne", "Repeat", "Resources", "Result", "Sweep", "UndriftError",
-    "compressed", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback",
+    "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
+    "Exchange", "Gradients", "History", "InputError", "Interrupted", "Method", "OneByOne", "Repeat", "Resources",
+    "Result", "Sweep", "UndriftError", "compressed", "describe", "fedavg", "fedlin", "fednova",
+    "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback",
     "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
-    "sflv1", "sflv2", "sgd", "ssl", "sweep", "top_k", "use_devices",
+    "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """The public names, in one place. `undrift` opens this room when the first of them is asked for."""
 
-from . import oracles, plan, problems
+from . import oracles, plan, problems, stop
 from .algorithms import (
     METHODS,
     fedavg,
@@ -19,22 +19,22 @@ from .algorithms import (
     sgd,
     ssl,
 )  # fmt: skip
+from .api import describe, loopback, run, sweep
 from .compression import quantise, random_k, scaled_sign, top_k
 from .engine.history import History, Result
-from .engine.loopback import loopback
-from .engine.simulate import run
-from .engine.sweep import Sweep, sweep
+from .engine.sweep import Sweep
 from .errors import CheckpointError, DivergenceError, InputError, Interrupted, UndriftError
 from .links import compressed
-from .protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Repeat
+from .protocol import Account, Algorithm, AtServer, Cohort, Diagnostics, Exchange, Gradients, OneByOne, Repeat
 from .recipe import Method, method
 from .resources import Resources
 from .vectorise import use_devices
 
 __all__ = [
-    "METHODS", "Algorithm", "CheckpointError", "Cohort", "DivergenceError", "Exchange", "History", "InputError",
-    "Interrupted", "Memory", "Method", "OneByOne", "Repeat", "Resources", "Result", "Sweep", "UndriftError",
-    "compressed", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback",
+    "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
+    "Exchange", "Gradients", "History", "InputError", "Interrupted", "Method", "OneByOne", "Repeat", "Resources",
+    "Result", "Sweep", "UndriftError", "compressed", "describe", "fedavg", "fedlin", "fednova",
+    "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback",
     "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
-    "sflv1", "sflv2", "sgd", "ssl", "sweep", "top_k", "use_devices",
+    "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
 ]  # fmt: skip

@@ -10,7 +10,8 @@ send in FedAvg, SCAFFOLD, FedNova), not models: a sparse model is not a small er
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +20,14 @@ from .compression import Compressor, feedback, no_error
 from .errors import InputError, unknown
 from .local import Local
 from .oracles import Full
-from .problems.client import ClientLoss
-from .protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Program, Repeat, exchanges
+from .protocol import Algorithm, AtServer, Cohort, Diagnostics, Exchange, OneByOne, Program, Repeat, Step, exchanges
 from .randomness import tag
 from .recipe import Method, as_method
+from .signatures import Receive
 from .wire import dense
+
+if TYPE_CHECKING:
+    from .problems.client import ClientLoss
 
 
 class Withheld(NamedTuple):
@@ -62,35 +66,38 @@ class Compressed:
 
     def __call__(self, algorithm: Algorithm) -> Algorithm:
         inner = next(e for e in exchanges(algorithm.round) if e.name == self.exchange)
-        if algorithm.remember is not None:
-            raise InputError(
-                "compression of a method whose client memory depends on its data (FedTrack, IAG) is not defined"
-            )
 
-        def init(x: jax.Array) -> Memory:
-            server, slots, client = algorithm.init(x)
-            down, up = _example(algorithm, inner, x)
-            message = (
-                () if self.down is None else _compress(self.down, _errors(self.down, down, x), down, x, _no_key())[0]
-            )
-            return Memory(
-                Withheld(server, _errors(self.down, down, x), message),
-                slots,
-                Withheld(client, _errors(self.up, up, x)),
-            )
+        def server(x: jax.Array) -> tuple[Withheld, Any]:
+            own, slot = algorithm.server(x)
+            if self.down is None:
+                return Withheld(own, ()), slot
+            down = _zeros(lambda: inner.send(own, slot))
+            errors = _errors(self.down, down, x)
+            return Withheld(own, errors, _compress(self.down, errors, down, x, _no_key())[0]), slot
+
+        def client(x: jax.Array, loss: ClientLoss) -> Withheld:
+            own = algorithm.client(x, loss)
+            if self.up is None:
+                return Withheld(own, ())
+            up = _zeros(lambda: inner.client(own, inner.send(*algorithm.server(x)), _nobody(loss))[1])
+            return Withheld(own, _errors(self.up, up, x))
 
         return Algorithm(
-            init=init,
+            self._program(algorithm.round),
+            server=server,
+            client=client,
+            model=lambda server: algorithm.model(server.inner),
             start=self._program(algorithm.start),
             first=None if algorithm.first is None else self._program(algorithm.first),
-            round=self._program(algorithm.round),
-            model=lambda server: algorithm.model(server.inner),
+            diagnostics=_diagnostics_inside(algorithm.diagnostics),
         )
 
     def _program(self, program: Program) -> Program:
-        def step(given: Any) -> Any:
+        def step(given: Step) -> Step:
             if isinstance(given, Repeat | OneByOne):
                 return given._replace(program=self._program(given.program))
+            if isinstance(given, AtServer):
+                return AtServer(_inside(given.step))
             return self._link(given) if given.name == self.exchange else _carried_through(given)
 
         return tuple(step(given) for given in program)
@@ -107,7 +114,7 @@ class Compressed:
         def send(server: Withheld, slot: Any) -> Any:
             return inner.send(server.inner, slot) if self.down is None else server.message
 
-        def client(memory: Withheld, down: Any, local: Any) -> tuple[Withheld, Any]:
+        def client(memory: Withheld, down: Any, local: Local) -> tuple[Withheld, Any]:
             own, up = inner.client(memory.inner, _dense(down), local)
             if self.up is None:
                 return memory._replace(inner=own), up
@@ -115,65 +122,61 @@ class Compressed:
             return Withheld(own, errors), message
 
         def receive(server: Withheld, slots: Any, ups: Any, cohort: Cohort) -> tuple[Withheld, Any]:
-            own, slots = inner.receive(server.inner, slots, _dense_rows(ups), cohort)
-            return server._replace(inner=own), slots
+            return _inside(inner.receive)(server, slots, _dense_rows(ups), cohort)
 
-        endpoint = inner.endpoint
-        return inner._replace(
-            send=send,
-            client=client,
-            receive=receive,
-            prepare=prepare,
-            endpoint=None if endpoint is None else lambda down, up: endpoint(_dense(down), _dense(up)),
-        )
+        endpoint = inner.account.endpoint
+        account = inner.account
+        if endpoint is not None:
+            account = account._replace(endpoint=lambda down, up: endpoint(_dense(down), _dense(up)))
+        return inner._replace(send=send, client=client, receive=receive, prepare=prepare, account=account)
 
     def __str__(self) -> str:
         parts = [f"{name} {c}" for name, c in (("up", self.up), ("down", self.down)) if c is not None]
         return ", ".join(parts)
 
 
-class _Stub(ClientLoss):
-    """A client without data, to learn the shapes of messages."""
-
-    def gradient(self, x: jax.Array) -> jax.Array:
-        return jnp.zeros_like(x)
-
-    def loss(self, x: jax.Array) -> jax.Array:
-        return jnp.sum(x) * 0
-
-    def prox(self, centre: jax.Array, s: Any) -> jax.Array:
-        return centre
+def _nobody(loss: ClientLoss) -> Local:
+    """A client that is asked for the shape of its answer only."""
+    one = jnp.asarray(1, jnp.int32)
+    return Local(loss, one, _no_key(), one, one, Full(), _no_key())
 
 
-def _example(algorithm: Algorithm, exchange: Exchange, x: jax.Array) -> tuple[Any, Any]:
-    """Zero messages of an exchange: (down, up)."""
+def _zeros(message: Callable[[], Any]) -> Any:
+    """Zeros in the shape of a message, which is not computed."""
+    return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(message))
 
-    def play(x: jax.Array) -> tuple[Any, Any]:
-        server, slot, client = algorithm.init(x)
-        down = exchange.send(server, slot)
-        one = jnp.asarray(1, jnp.int32)
-        local = Local(_Stub(), one, _no_key(), one, one, Full())
-        return down, exchange.client(client, down, local)[1]
 
-    return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(play, x))
+def _inside(receive: Receive) -> Receive:
+    """What a server does to its memory, on a memory that carries errors beside it."""
+
+    def lifted(server: Withheld, slots: Any, ups: Any, cohort: Cohort) -> tuple[Withheld, Any]:
+        own, slots = receive(server.inner, slots, ups, cohort)
+        return server._replace(inner=own), slots
+
+    return lifted
+
+
+def _diagnostics_inside(own: Diagnostics | None) -> Diagnostics | None:
+    if own is None:
+        return None
+    return Diagnostics(
+        client=lambda memory, x, loss: own.client(memory.inner, x, loss),
+        server=lambda server, told, weights: own.server(server.inner, told, weights),
+    )
 
 
 def _carried_through(inner: Exchange) -> Exchange:
     """An exchange that is not compressed, on memories that carry errors beside them."""
 
-    def client(memory: Withheld, down: Any, local: Any) -> tuple[Withheld, Any]:
+    def client(memory: Withheld, down: Any, local: Local) -> tuple[Withheld, Any]:
         own, up = inner.client(memory.inner, down, local)
         return memory._replace(inner=own), up
-
-    def receive(server: Withheld, slots: Any, ups: Any, cohort: Cohort) -> tuple[Withheld, Any]:
-        own, slots = inner.receive(server.inner, slots, ups, cohort)
-        return server._replace(inner=own), slots
 
     prepare = inner.prepare
     return inner._replace(
         send=lambda server, slot: inner.send(server.inner, slot),
         client=client,
-        receive=receive,
+        receive=_inside(inner.receive),
         prepare=None if prepare is None else lambda s, key: s._replace(inner=prepare(s.inner, key)),
     )
 

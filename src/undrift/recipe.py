@@ -273,7 +273,7 @@ def _schedule(method_name: str, name: str, given: Schedule) -> Schedule:
 
 
 def _at(schedule: Schedule, round: Any) -> Any:
-    return PLACEHOLDER if round is None else schedule(jnp.maximum(round - 1, 0))
+    return PLACEHOLDER if round is None else schedule(jnp.maximum(jnp.asarray(round, int) - 1, 0))
 
 
 def _schedule_words(schedule: Schedule) -> str:

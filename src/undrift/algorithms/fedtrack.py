@@ -38,10 +38,11 @@ def fedtrack(
         mean of the table and before every step but the first one component is refreshed at the current y; ↑y_i; x ← mean y_i
      2. ↓x; the table is taken anew at x; ↑∇f_i(x); g = mean ∇f_i(x).
 
-    A round costs a client m_i + τ_i − 1 component gradients, against τ_i·m_i for FedLin. A client that may have missed the last round
-    is told (x, g) in 1 and takes its table anew. `order`: "cyclic", "reshuffled" (anew every round), "uniform" (each component
-    drawn from all, as SVRG does), a fixed list, or a function (refresh, count, round, client) -> component. `batch`: samples per
-    component. η is the client's step (Theorem 1: 1/(18 L τ)), not divided by τ_i. In the history, `gradients` counts components.
+    A round costs a client m_i + τ_i − 1 component gradients, against τ_i·m_i for FedLin. A client that may have missed the last
+    round is told (x, g) in 1 and takes its table anew. `order`: "cyclic", "reshuffled" (anew every round), "uniform" (each
+    component drawn from all, as SVRG does), a fixed list, or a function (refresh, count, round, client) -> component. `batch`:
+    samples per component. η is the client's step (Theorem 1: 1/(18 L τ)), not divided by τ_i. In the history, `gradients`
+    counts components.
     Diagnostic: `staleness` = Σ w_i ‖a − ∇f_i(y)‖ where the local steps ended.
 
     Mitra, Jaafar, Pappas, Hassani, "Federated learning with incrementally aggregated gradients" (2021).

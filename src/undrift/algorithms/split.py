@@ -71,9 +71,9 @@ def ssl(
     """Sequential split learning: SFLV1's dialogue, one client after the other in a fresh random order.
 
     mode: how x_c is handed on — "peer" (client → client) or "central" (client → server → client): the same numbers, other
-    bytes. server_eta: a global step after the last client's turn, x ← x + η_s(what it left − x); where x_c is then known at the
-    server alone, it is sent to the next round's first client (mode "central" only). Li, Lyu, "Convergence analysis of sequential split learning on heterogeneous data" (2023), appendix D. Equals
-    sequential FL on the uncut model.
+    bytes. server_eta: a global step after the last client's turn, x ← x + η_s(what it left − x), in mode "central" (the server
+    must hold x_c for it). Li, Lyu, "Convergence analysis of sequential split learning on heterogeneous data" (2023), appendix D.
+    Equals sequential FL on the uncut model.
     """
     if mode not in MODES:
         raise unknown("mode of ssl", mode, MODES)

@@ -81,6 +81,7 @@ class Run:
     stop: Stop | None
     on_divergence: str
     resources: Resources
+    given_x0: bool = False  # by the user, not by the problem
 
     @classmethod
     def of(cls, method: Any, problem: Problem, rounds: int, **arguments: Unpack[Arguments]) -> Run:
@@ -112,6 +113,7 @@ class Run:
             _stop(arguments.get("stop")),
             _on_divergence(arguments.get("on_divergence", "stop")),
             _resources(arguments.get("resources"), problem.clients),
+            arguments.get("x0") is not None,
         )
         run.plan  # noqa: B018 (refuses steps and cohorts that do not fit)
         if method.recipe.split:
@@ -145,6 +147,17 @@ class Run:
             failures=0.0,
             resources=self.resources.pooled(),
         )
+
+    def with_seed(self, seed: int) -> Run:
+        """The same run with another seed (and the start that belongs to it, where the problem draws one)."""
+        assert self.problem is not None
+        x0 = self.x0 if self.given_x0 else self.problem.initial(seed)
+        return self.but(seed=_whole("seed", seed, 0), x0=x0)
+
+    def with_inputs(self, numbers: Any, x0: Any, key: Any) -> Run:
+        """Inside a program: the same run with these inputs."""
+        (problem, reference, _, _, _, importance), static = self.tree_flatten()
+        return self.tree_unflatten(static, (problem, reference, numbers, x0, key, importance))
 
     # ----- what follows from it
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,19 @@ COST_COLUMNS = {  # what a round costs in all, and the columns whose sum it is
     "gradients": ("gradients",),
     "seconds": ("seconds_computing", "seconds_latency", "seconds_transfer"),
 }
+
+
+FIRST_COLUMNS = (
+    "loss", "gap", "sq_distance", "grad_norm", "test_loss", "accuracy", "dissimilarity", "drift",
+)  # fmt: skip
+
+
+def in_order(columns: Iterable[str]) -> list[str]:
+    """Names as people want to read them: what is measured, costs, and what is known of the clients behind."""
+    names = list(columns)
+    first = [name for name in FIRST_COLUMNS if name in names]
+    costs = [name for name in names if name.startswith(("bytes", "gradients", "component", "seconds"))]
+    return [*first, *costs, *(name for name in names if name not in first and name not in costs)]
 
 
 def totals(history: Mapping[str, Any]) -> dict[str, Any]:

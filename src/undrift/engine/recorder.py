@@ -8,7 +8,7 @@ import numpy as np
 
 from ..plan import Draw
 from .description import Run
-from .history import History, Result
+from .history import History, Result, in_order
 from .ledger import Counts, Ledger
 
 
@@ -53,7 +53,7 @@ class Recorder:
         merged = {name: joined(parts)[:length] for name, parts in self.columns.items()}
         for name in self.ledger.columns:
             merged[name] = np.cumsum(merged[name])
-        return History(merged)
+        return History({name: merged[name] for name in in_order(merged)})
 
     def result(self, x: np.ndarray, seconds: float) -> Result:
         length = self._kept()

@@ -56,6 +56,7 @@ class Problem:
     """Base of all problems; see the module's docstring."""
 
     name: ClassVar[str] = "problem"
+    is_pooled: ClassVar[bool] = False
     view: Callable[[Any, Any], ClientLoss]
     sampled: ClassVar[tuple[str, ...]] = ()  # the entries of `stack` with one row per sample behind the client axis
 
@@ -163,6 +164,11 @@ class Problem:
     def each(self, function: Callable[[Any], Any]) -> Any:
         """function(f_i) for every client, stacked."""
         return over_clients(lambda row: function(self.client(row)), self.stack, loop=self.prefers_loop(exact=True))
+
+    def each_with(self, function: Callable[[Any, Any], Any], rows: Any) -> Any:
+        """function(f_i, row_i) for every client, stacked."""
+        loop = self.prefers_loop(exact=True)
+        return over_clients(lambda row, own: function(self.client(row), own), self.stack, rows, loop=loop)
 
     def prefers_loop(self, exact: bool) -> bool:
         """Whether clients are better played one after the other (see `vectorise`); `exact`: with full gradients."""

@@ -81,6 +81,7 @@ def _locate(ends: jax.Array, index: Any) -> tuple[jax.Array, jax.Array]:
 
 
 class Pooled(Problem):
+    is_pooled = True
     name = "pooled"
     view = PooledLoss
 

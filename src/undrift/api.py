@@ -1,0 +1,135 @@
+"""The functions that users call: they describe a run and hand it to an interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from .engine.description import Arguments, Run
+from .engine.history import Result
+from .engine.loopback import pass_messages
+from .engine.simulate import Observer, simulate
+from .engine.sweep import Sweep, SweepObserver, points_of, sweep_runs
+from .errors import InputError, unknown
+from .problems.base import Problem
+from .recipe import Factory, Method
+
+
+def describe(method: Any, problem: Problem, *, rounds: int, **arguments: Unpack[Arguments]) -> Run:
+    """The run that these arguments mean; numbers that were left to the theorem are filled in.
+
+    >>> import numpy as np, undrift as ud
+    >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
+    >>> describe(ud.fedlin(eta="theorem"), p, rounds=10, steps=5).method.chosen_by
+    'FedLin, Theorem 1'
+    """
+    described = Run.of(method, problem, rounds, **arguments)
+    if not described.method.by_theorem:
+        return described
+    from .theory.step_rule import resolve  # only where somebody asks for it: it takes a while to import
+
+    return described.but(method=resolve(described))
+
+
+def run(
+    method: Any,
+    problem: Problem,
+    *,
+    rounds: int,
+    observe: Observer | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 10.0,
+    resume: bool = False,
+    **arguments: Unpack[Arguments],
+) -> Result:
+    """Simulate a method on a problem.
+
+    steps: τ — one number, one per client, `plan.random_steps(low, high)`, or a function (round, key) -> m numbers.
+    participation: `plan.full()` (default), `uniform(n)`, `weighted(n)`, `permuted(n)`, `rule(f, n)`. failures: probability that
+    a member of the cohort does not answer. oracle: `oracles.full()` (default), `minibatch(b)`, `noisy(variance)`. seed. x0:
+    zeros by default. record_every: evaluate f and its gradients every so many rounds (NaN in between). keep_iterates: all
+    x_t. per_client: losses, accuracies and drift of each client as well (`.clients`). diagnostics: what the method says about
+    itself. stop: a rule such as `stop.at(gap=1e-6)` that ends the run in the first round that meets it (`.stopped` says why).
+    on_divergence: "stop" raises `DivergenceError`, which carries the result so far; "continue" plays on. resources:
+    `Resources.of(m, speeds, link)`, from which the virtual seconds in the history are counted.
+
+    observe: a function of the history so far, called after every chunk of rounds (about half a second); True stops the run.
+    checkpoint: a directory that allows `resume=True` to continue after a crash, with the same bits.
+
+    >>> import numpy as np, undrift as ud
+    >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
+    >>> r = run(ud.fedlin(eta=0.1), p, rounds=300, steps=[50, 30])
+    >>> f"{r.x[0]:.6f} after {r.history['bytes_up'][-1]} bytes up"
+    '34.333333 after 9616 bytes up'
+    """
+    described = describe(method, problem, rounds=rounds, **arguments)
+    return simulate(
+        described, observe=observe, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume
+    )
+
+
+def loopback(
+    method: Any, problem: Problem, *, rounds: int, observe: Observer | None = None, **arguments: Unpack[Arguments]
+) -> Result:
+    """The run of `ud.run`, same arguments (checkpoints excepted) and same result, by message passing.
+
+    >>> import numpy as np, undrift as ud
+    >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
+    >>> a, b = (f(ud.fedlin(eta=0.1), p, rounds=3, steps=5).x for f in (ud.run, loopback))
+    >>> bool(np.allclose(a, b, rtol=1e-14))
+    True
+    """
+    return pass_messages(describe(method, problem, rounds=rounds, **arguments), observe=observe)
+
+
+def sweep(
+    factory: Callable[..., Any],
+    problem: Problem,
+    *,
+    grid: Mapping[str, Sequence[Any]],
+    seeds: int | Sequence[int] = 1,
+    rounds: int,
+    observe: SweepObserver | None = None,
+    **arguments: Unpack[Arguments],
+) -> Sweep:
+    """Every point of the grid with every seed; runs that diverge are marked and do not stop the others.
+
+    Grid keys that are numbers of the method (step sizes and the like) become a batch axis of one compiled program; keys that
+    change the program (compressors, options) are compiled once per value. `arguments` are those of `run`. observe: called
+    with (rounds played, rounds) after every chunk.
+
+    >>> import numpy as np, undrift as ud
+    >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
+    >>> s = sweep(ud.fedavg, p, grid={"eta": [0.01, 0.1, 0.3]}, seeds=2, rounds=50, steps=10)
+    >>> s.history["gap"].shape, s.best("gap")
+    ((3, 2, 51), {'eta': 0.01})
+    """
+    single = {"keep_iterates", "on_divergence", "seed", "stop", "per_client"} & set(arguments)
+    if single:
+        raise InputError(f"sweep does not take {', '.join(sorted(single))}: use run for a single case")
+    seed_list = list(range(seeds)) if isinstance(seeds, int) else [int(s) for s in seeds]
+    if not seed_list:
+        raise InputError("a sweep needs at least one seed")
+    keys = {name: list(values) for name, values in grid.items()}
+    methods = [_method(factory, point) for point in points_of(keys)]
+    arguments["on_divergence"] = "continue"
+    alike: dict[Any, Run] = {}  # runs that differ in numbers only are described once
+    runs = []
+    for made in methods:
+        kind = made if made.by_theorem else made.recipe
+        if kind not in alike:
+            alike[kind] = describe(made, problem, rounds=rounds, **arguments)
+        runs.append(alike[kind] if made.by_theorem else alike[kind].but(method=made))
+    return sweep_runs(runs, keys, seed_list, observe)
+
+
+def _method(factory: Callable[..., Any], point: dict[str, Any]) -> Method:
+    if isinstance(factory, Factory):
+        for name in point:
+            if name not in factory.signature.parameters:
+                raise unknown(f"parameter of {factory.__name__}", name, factory.signature.parameters)
+    made = factory(**point)
+    if not isinstance(made, Method):
+        raise InputError(f"a sweep needs a method factory such as ud.fedavg, got {factory!r}")
+    return made

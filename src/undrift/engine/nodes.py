@@ -1,0 +1,321 @@
+"""A server and its clients as nodes that share nothing but encoded messages.
+
+Both know the contract: the run without its data. A client also knows its own problem, the server what it may know of all. The
+seam is the *transport*: given where in the program we are and one encoded message per client, it returns one encoded reply per
+client that answered; a deployment replaces it and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import precision, wire
+from ..local import Local
+from ..plan import Draw
+from ..problems.base import Problem
+from ..problems.evaluation import Evaluation, Reference, summarise
+from ..protocol import AtServer, Cohort, Exchange, OneByOne, Program, Repeat, exchanges, placed
+from ..vectorise import take
+from .description import Run
+from .interpret import LOCAL, exchange_key
+from .layout import memory_shapes
+from .ledger import LINKS
+
+MEASURE = -1  # the place of the exchange that evaluates a model
+
+
+class Call(NamedTuple):
+    """What accompanies a message: where in the run it belongs."""
+
+    place: int  # of the exchange in the program
+    round: int
+    repeat: int = 0
+
+
+class Transport(Protocol):
+    """Brings messages to clients and their replies back."""
+
+    def deliver(self, call: Call, messages: Mapping[int, tuple[int, bytes]]) -> dict[int, bytes]:
+        """messages: client -> (its τ_i, payload). Returns client -> reply, for those that answered."""
+
+
+class Parts:
+    """One compiled function per exchange and end, from the contract alone."""
+
+    def __init__(self, contract: Run) -> None:
+        assert contract.problem is None, "nodes share the contract, not the data"
+        self.contract = contract
+        self.in_turn = _places_in_turn(contract)
+        self._compiled: dict[tuple[str, int], Callable[..., Any]] = {}
+
+    def client(self, place: int) -> Callable[..., Any]:
+        """(problem of the client, memory, down, τ, number, round, repeat) -> (memory, up)."""
+        run = self.contract
+
+        def play(problem: Problem, memory: Any, down: Any, steps: Any, number: Any, round: Any, repeat: Any) -> Any:
+            step = run.algorithm_at(round).exchanges[place]
+            own_key = jax.random.fold_in(exchange_key(run.key, round, step.name, repeat), number)
+            steps_key = jax.random.fold_in(exchange_key(run.key, round, LOCAL, 0), number)
+            stride = jnp.asarray(run.importance)[number] if place in self.in_turn else None
+            local = Local(loss_of(problem), steps, own_key, round, number, run.oracle, steps_key, stride)
+            return step.client(memory, down, local)
+
+        return self._once("client", place, play)
+
+    def send(self, place: int) -> Callable[..., Any]:
+        """(server, slot, round) -> down."""
+        run = self.contract
+        return self._once(
+            "send", place, lambda server, slot, t: run.algorithm_at(t).exchanges[place].send(server, slot)
+        )
+
+    def receive(self, place: int) -> Callable[..., Any]:
+        """(server, slots, ups, ids, steps, key, round) -> (server, slots)."""
+
+        def play(server: Any, slots: Any, ups: Any, ids: Any, steps: Any, key: Any, round: Any) -> Any:
+            cohort = self.cohort(ids, steps, key, place in self.in_turn)
+            return self.contract.algorithm_at(round).exchanges[place].receive(server, slots, ups, cohort)
+
+        return self._once("receive", place, play)
+
+    def cohort(self, ids: Any, steps: Any, key: Any, in_turn: bool = False) -> Cohort:
+        """Those that answered."""
+        run = self.contract
+        weights, importance = jnp.asarray(run.population.weights)[ids], jnp.asarray(run.importance)[ids]
+        if in_turn:
+            return Cohort(ids, steps, weights, None, None, key, stride=importance)
+        return Cohort(ids, steps, weights, None if run.renormalise else importance, None, key)
+
+    @cached_property
+    def measure(self) -> Callable[..., Any]:
+        """(problem of the client, memory, x, x* or ()) -> what it answers about x, and what the method wants to know."""
+
+        def play(problem: Problem, memory: Any, x: jax.Array, optimum: Any) -> Any:
+            loss = loss_of(problem)
+            return self._answer(loss, memory, x, None if isinstance(optimum, tuple) else optimum)
+
+        return jax.jit(play)
+
+    def answer_shapes(self, knows_optimum: bool) -> Any:
+        """What a client answers about a model."""
+        run = self.contract
+        memory = memory_shapes(run.algorithm, run.population).clients
+        x = jax.ShapeDtypeStruct((run.population.dim,), run.population.dtype)
+
+        def play(shared: Any, row: Any, memory: Any, x: Any) -> Any:
+            return self._answer(run.population.view(shared, row), memory, x, x if knows_optimum else None)
+
+        with precision.scope(run.population.dtype):
+            return jax.eval_shape(play, run.population.shared, run.population.row, memory, x)
+
+    def _answer(self, loss: Any, memory: Any, x: jax.Array, optimum: Any) -> Any:
+        diagnosis = self.contract.algorithm.diagnostics if self.contract.diagnostics else None
+        told = () if diagnosis is None else diagnosis.client(memory, x, loss)
+        return loss.measure(x, optimum, self.contract.per_client), told
+
+    def _once(self, end: str, place: int, function: Callable[..., Any]) -> Callable[..., Any]:
+        return self._compiled.setdefault((end, place), jax.jit(function))
+
+
+class ClientNode:
+    """A client: its own problem, its memory, the contract, and nothing of anyone else."""
+
+    def __init__(self, number: int, problem: Problem, parts: Parts) -> None:
+        self.number, self.problem, self.parts = number, problem, parts
+        run = parts.contract
+        self.memory = jax.tree.map(jnp.asarray, run.algorithm_at(0).client(jnp.asarray(run.x0), loss_of(problem)))
+
+    def handle(self, call: Call, steps: int, payload: bytes) -> bytes:
+        """The answer to one message."""
+        if call.place == MEASURE:
+            return self._measure(payload)
+        down = wire.decode(payload, self.parts.contract.shapes[call.place].down)
+        play = self.parts.client(call.place)
+        self.memory, up = play(self.problem, self.memory, down, steps, self.number, call.round, call.repeat)
+        return wire.encode(up)
+
+    def _measure(self, payload: bytes) -> bytes:
+        """(x, x*) or x alone, told apart by their length."""
+        x0 = self.parts.contract.x0
+        knows = len(payload) > x0.nbytes
+        x, optimum = wire.decode(payload, (x0, x0 if knows else ()))
+        return wire.encode(self.parts.measure(self.problem, self.memory, x, optimum))
+
+
+class Seen(NamedTuple):
+    """What the server noticed in a round, for people."""
+
+    drift: float = 0.0
+    drift_worst: float = 0.0
+    suspect: int = -1
+    drifts: Mapping[int, float] = MappingProxyType({})
+
+
+class ServerNode:
+    """The server: its memory, the slots, the contract and a transport."""
+
+    def __init__(
+        self, parts: Parts, transport: Transport, reference: Reference | None = None, server_data: Any = None
+    ) -> None:
+        self.parts, self.transport, self.run = parts, transport, parts.contract
+        self.reference, self.server_data = reference, server_data
+        self.memory, slot = self.run.algorithm_at(0).server(jnp.asarray(self.run.x0))
+        self.slots = [slot] * self.run.population.clients
+        self.weights = np.asarray(self.run.population.weights)
+        self.travelled = dict.fromkeys((*LINKS, "none"), 0)
+        self.seen = Seen()
+
+    @property
+    def x(self) -> jax.Array:
+        return self.run.algorithm.model(self.memory)
+
+    def play_round(self, t: int) -> Draw:
+        """Round t (0: the start) with the members that the plan names; those that stay silent hear its first message only."""
+        algorithm, m = self.run.algorithm_at(t), self.run.population.clients
+        plan = self.run.plan.draw(max(t, 1), 1)
+        self.seen = Seen()
+        if t == 0:
+            self._steps(algorithm.start, 0, Call(0, 0), np.arange(m), np.ones(m, np.int64))
+            return plan
+        ids = np.arange(m) if plan.ids is None else plan.ids[0]
+        answers = np.ones(len(ids), bool) if plan.answered is None else plan.answered[0]
+        opening, special = len(exchanges(algorithm.start)), algorithm.first or ()
+        place = opening if t == 1 and special else opening + len(exchanges(special))
+        program = special if t == 1 and special else algorithm.round
+        account = algorithm.exchanges[place].account
+        if account.on_wire:
+            for i in ids[~answers]:
+                told = wire.encode(self.parts.send(place)(self.memory, self.slots[i], t))
+                self.travelled[account.down_link] += len(told)
+        self._steps(program, place, Call(place, t), ids[answers], plan.steps[0][answers])
+        return plan
+
+    def evaluate(self) -> Evaluation:
+        """Ask every client about the model; off the ledger. The server's own data are a second source."""
+        run, x = self.run, self.x
+        optimum = () if self.reference is None else jnp.asarray(self.reference.x)
+        payload = wire.encode((x, optimum))
+        everyone = dict.fromkeys(range(run.population.clients), (1, payload))
+        replies = self.transport.deliver(Call(MEASURE, 0), everyone)
+        shapes = self.parts.answer_shapes(self.reference is not None)
+        answers, told = _stack([wire.decode(replies[i], shapes) for i in range(run.population.clients)])
+        weights = jnp.asarray(self.weights)
+        found = summarise(x, answers, weights, self.reference, run.per_client)
+        columns = dict(found.columns)
+        if run.diagnostics and run.algorithm.diagnostics is not None:
+            columns |= run.algorithm.diagnostics.server(self.memory, told, weights)
+        if self.server_data is not None:
+            columns |= self.server_data.measure(x)
+        return found._replace(columns=columns)
+
+    def _steps(self, program: Program, place: int, call: Call, ids: np.ndarray, steps: np.ndarray) -> None:
+        for at, step in placed(program, place):
+            here = call._replace(place=at)
+            if isinstance(step, Exchange):
+                self._exchange(step, here, ids, steps)
+            elif isinstance(step, AtServer):
+                self._by_itself(step, here, ids, steps)
+            elif isinstance(step, OneByOne):
+                for k in range(len(ids)):
+                    self._steps(step.program, at, here, ids[k : k + 1], steps[k : k + 1])
+            else:
+                self._repeat(step, at, here, ids, steps)
+
+    def _repeat(self, step: Repeat, place: int, call: Call, ids: np.ndarray, steps: np.ndarray) -> None:
+        counts = np.asarray(step.counts(steps))
+        for r in range(counts.max(initial=0)):
+            self._steps(step.program, place, call._replace(repeat=r), ids[counts > r], steps[counts > r])
+
+    def _exchange(self, step: Exchange, call: Call, ids: np.ndarray, steps: np.ndarray) -> None:
+        if not len(ids):
+            return
+        account, shapes = step.account, self.run.shapes[call.place]
+        key = exchange_key(self.run.key, call.round, step.name, call.repeat)
+        server = self.memory if step.prepare is None else step.prepare(self.memory, key)
+        send = self.parts.send(call.place)
+        payloads = {
+            int(i): (int(s), wire.encode(send(server, self.slots[i], call.round)))
+            for i, s in zip(ids, steps, strict=True)
+        }
+        replies = self.transport.deliver(call, payloads)
+        ups = [wire.decode(replies[int(i)], shapes.up) for i in ids]
+        if account.on_wire:  # a client drawn twice is spoken to once but counted twice, as in the simulation
+            self.travelled[account.down_link] += sum(len(payloads[int(i)][1]) for i in ids)
+            self.travelled[account.up_link] += sum(len(replies[int(i)]) for i in ids)
+        if not self.weights[ids].sum() > 0:
+            return
+        self._notice(step, ids, [payloads[int(i)][1] for i in ids], ups, shapes.down)
+        receive = self.parts.receive(call.place)
+        slots = _stack([self.slots[i] for i in ids])
+        members = ids.astype(np.int32), steps.astype(np.int32)
+        self.memory, slots = receive(server, slots, _stack(ups), *members, key, call.round)
+        self._keep(ids, slots)
+
+    def _by_itself(self, step: AtServer, call: Call, ids: np.ndarray, steps: np.ndarray) -> None:
+        if not self.weights[ids].sum() > 0:
+            return
+        key = exchange_key(self.run.key, call.round, "server", call.repeat)
+        cohort = self.parts.cohort(ids.astype(np.int32), steps.astype(np.int32), key)
+        self.memory, slots = step.step(self.memory, _stack([self.slots[i] for i in ids]), (), cohort)
+        self._keep(ids, slots)
+
+    def _keep(self, ids: np.ndarray, slots: Any) -> None:
+        for k, i in enumerate(ids):
+            self.slots[i] = take(slots, k)
+
+    @np.errstate(over="ignore", invalid="ignore")  # a run that diverges ends in an error of its own
+    def _notice(self, step: Exchange, ids: np.ndarray, payloads: list[bytes], ups: list[Any], down: Any) -> None:
+        seen, endpoint = self.seen, step.account.endpoint
+        if seen.suspect < 0:
+            bad = [int(i) for i, up in zip(ids, ups, strict=True) if not _finite(up)]
+            seen = seen._replace(suspect=bad[0] if bad else -1)
+        if endpoint is not None:
+            downs = [wire.decode(payload, down) for payload in payloads]
+            ends = np.stack([np.asarray(endpoint(d, u)) for d, u in zip(downs, ups, strict=True)])
+            away = np.linalg.norm(ends - self.weights[ids] / self.weights[ids].sum() @ ends, axis=1)
+            own = {int(i): float(np.fmax(seen.drifts.get(int(i), np.nan), a)) for i, a in zip(ids, away, strict=True)}
+            seen = seen._replace(
+                drift=float(np.maximum(seen.drift, np.mean(away))),
+                drift_worst=float(np.maximum(seen.drift_worst, np.max(away))),
+                drifts={**seen.drifts, **own},
+            )
+        self.seen = seen
+
+
+def loss_of(problem: Problem) -> Any:
+    """f_i of a problem of one client."""
+    return problem.client(take(problem.stack, 0))
+
+
+def _places_in_turn(contract: Run) -> frozenset[int]:
+    """The exchanges that clients play one after the other."""
+    found: set[int] = set()
+
+    def walk(program: Program, place: int, in_turn: bool) -> None:
+        for at, step in placed(program, place):
+            if isinstance(step, Exchange) and in_turn:
+                found.add(at)
+            elif isinstance(step, Repeat | OneByOne):
+                walk(step.program, at, in_turn or isinstance(step, OneByOne))
+
+    algorithm, place = contract.algorithm, 0
+    for program in (algorithm.start, algorithm.first or (), algorithm.round):
+        walk(program, place, False)
+        place += len(exchanges(program))
+    return frozenset(found)
+
+
+def _stack(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)
+
+
+def _finite(tree: Any) -> bool:
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    return all(bool(np.all(np.isfinite(leaf))) for leaf in leaves if leaf.dtype.kind == "f")

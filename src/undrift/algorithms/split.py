@@ -72,7 +72,7 @@ def ssl(
 
     mode: how x_c is handed on — "peer" (client → client) or "central" (client → server → client): the same numbers, other
     bytes. server_eta: a global step after the last client's turn, x ← x + η_s(what it left − x), in mode "central" (the server
-    must hold x_c for it). Li, Lyu, "Convergence analysis of sequential split learning on heterogeneous data" (2023), appendix D.
+    must hold x_c for it). Li, Lyu, "Convergence analysis of sequential split learning on heterogeneous data" (2023), app. D.
     Equals sequential FL on the uncut model.
     """
     if mode not in MODES:

@@ -132,7 +132,7 @@ class Method:
         return changed
 
     def __str__(self) -> str:
-        settings = [f"{k}={v}" for k, v in self.recipe.settings if v is not None]
+        settings = [f"{k}={v}" for k, v in self.recipe.settings if v is not None and v is not False]
         numbers = [f"{k}={THEOREM if k in self.by_theorem else format(v, 'g')}" for k, v in self.numbers.items()]
         changing = [f"{k}={_schedule_words(schedule)}" for k, schedule in self.recipe.schedules]
         inside = ", ".join(numbers + changing + settings)
@@ -253,7 +253,7 @@ def _is_float(annotation: Any) -> bool:
 
 def _number(method_name: str, name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number | np.ndarray | jnp.ndarray):
-        raise InputError(f"{method_name}: {name} must be a number or a schedule of the round, got {value!r}")
+        raise InputError(f"{method_name}: {name} must be a number, got {value!r} (or a function of the round)")
     if np.ndim(value):
         raise InputError(f"{method_name}: {name} must be one number, got an array of shape {np.shape(value)}")
     return float(value)

@@ -28,6 +28,7 @@ from ..vectorise import on_all_devices, replicated
 from .checkpoint import Checkpoint
 from .description import Run
 from .history import History, Result
+from .identity import identity
 from .interpret import Context, Members, everyone, play
 from .interrupt import Deferred
 from .layout import lay_out
@@ -162,6 +163,9 @@ def compiled_advance(capacity: int, spread: bool, run: Run, *arguments: Any) -> 
     return (on_all_devices(play_rounds) if spread else play_rounds)(run, *arguments)
 
 
+_program = compiled_advance  # what it is called for is also what is identified
+
+
 def capacity_of(run: Run) -> int:
     """How many rounds a chunk has at most."""
     return max(1, min(CAPACITY, PLAN_ENTRIES // run.plan.cohort_size))
@@ -287,9 +291,7 @@ class _Simulation:
         return self.capacity, self.spread, self.inputs, self.carry, plan, count, self.run.rounds
 
     def _identity(self) -> str:
-        from .identity import identity
-
-        traced = compiled_advance.trace(*self._arguments(padded_plan(self.run, 0, 1, self.capacity), 1))
+        traced = _program.trace(*self._arguments(padded_plan(self.run, 0, 1, self.capacity), 1))
         return identity(self.run, traced.jaxpr)
 
     def _model(self) -> np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -185,16 +185,8 @@ class Problem:
 
     def evaluation_shapes(self, reference: Reference | None, per_client: bool = False) -> Evaluation:
         """What `evaluate` returns, as shapes: which columns there are, in the order of a history."""
-        order: list[str] = []  # JAX sorts the names of a dictionary
-
-        def evaluate(problem: Problem, x: jax.Array, reference: Reference | None) -> Evaluation:
-            found = problem.evaluate(x, reference, per_client)
-            order.extend(found.columns)
-            return found
-
-        with precision.scope(self.dtype):
-            shapes = jax.eval_shape(evaluate, self, jax.ShapeDtypeStruct((self.dim,), self.dtype), reference)
-        return shapes._replace(columns={name: shapes.columns[name] for name in order})
+        leaves, structure = jax.tree.flatten((self, reference))
+        return _evaluation_shapes(structure, tuple(shapes_of(leaves)), self.dim, self.dtype, per_client)
 
     def reference(self) -> Reference | None:
         """x* and f* for the records, or None where they do not exist or would cost too much to find."""
@@ -256,6 +248,21 @@ class Problem:
         problem.stack, problem.shared, problem.weights = children
         problem.dim, problem.dtype, problem.static = aux
         return problem
+
+
+@lru_cache(maxsize=64)  # a trace takes as long as tens of rounds
+def _evaluation_shapes(structure: Any, leaves: Any, dim: int, dtype: np.dtype[Any], per_client: bool) -> Evaluation:
+    order: list[str] = []  # JAX sorts the names of a dictionary
+
+    def evaluate(problem: Problem, reference: Reference | None, x: jax.Array) -> Evaluation:
+        found = problem.evaluate(x, reference, per_client)
+        order.extend(found.columns)
+        return found
+
+    with precision.scope(dtype):
+        given = jax.tree.unflatten(structure, leaves)
+        shapes = jax.eval_shape(evaluate, *given, jax.ShapeDtypeStruct((dim,), dtype))
+    return shapes._replace(columns={name: shapes.columns[name] for name in order})
 
 
 def shapes_of(tree: Any, rows: bool = False) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import cached_property, lru_cache
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import jax
@@ -128,7 +127,7 @@ class Problem:
         >>> p.only(1).optimum.x
         array([50.])
         """
-        if not isinstance(client, Integral) or not 0 <= client < self.clients:
+        if not isinstance(client, int | np.integer) or not 0 <= client < self.clients:
             raise InputError(f"clients are numbered 0 … {self.clients - 1}, there is no client {client!r}")
         with precision.scope(self.dtype):
             return self._only(int(client))

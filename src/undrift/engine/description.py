@@ -197,7 +197,8 @@ class Run:
     @cached_property
     def key(self) -> jax.Array:
         """Of everything that is drawn on the device."""
-        return jax.random.key(self.seed)
+        with jax.ensure_compile_time_eval():  # a run may be asked for it while a program is traced
+            return jax.random.key(self.seed)
 
     @property
     def surroundings(self) -> Surroundings:

@@ -13,6 +13,7 @@ from ..errors import InputError
 from .base import (
     Constants,
     Evaluation,
+    Factors,
     Optimum,
     Problem,
     Reference,
@@ -64,6 +65,10 @@ class GramLeastSquares(QuadraticFamily):
     def sizes(self) -> np.ndarray:
         return np.asarray(self.stack["size"], np.int64)
 
+    # ----- for theory and advice
+    def factors(self) -> Factors:
+        return _factors(self)
+
 
 class LeastSquares(Problem):
     name = "least squares"
@@ -99,6 +104,26 @@ class LeastSquares(Problem):
         largest = singular[:, 0] ** 2
         zeros = np.zeros_like(largest)  # fewer samples than parameters: A_iᵀA_i is singular
         return Constants(float(largest.max()), 0.0, largest, zeros)
+
+    # ----- for theory and advice
+    constant_hessians = True
+
+    def hessians(self, x: Any = None) -> np.ndarray:
+        A = np.asarray(self.stack["A"], np.float64)
+        return np.swapaxes(A, 1, 2) @ A
+
+    def gradients(self, x: Any) -> np.ndarray:
+        A, b = (np.asarray(self.stack[name], np.float64) for name in ("A", "b"))
+        return ((A @ np.asarray(x, np.float64) - b)[:, None, :] @ A)[:, 0, :]
+
+    def factors(self) -> Factors:
+        return _factors(self)
+
+
+def _factors(problem: Problem) -> Factors:
+    """Squares have the curvature 1 everywhere."""
+    A = problem.stack["A"]
+    return Factors(A, 1.0, lambda x: np.ones(A.shape[:2]))
 
 
 def least_squares(A: Any, b: Any, *, weights: Any = None, spectral: bool | None = None) -> Problem:

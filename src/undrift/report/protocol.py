@@ -188,8 +188,7 @@ def _memory(algorithm: Algorithm, problem: Problem, names: list[str]) -> dict[st
     memory = jax.eval_shape(algorithm.init, x)
     if algorithm.remember is not None:
         remember = algorithm.remember
-        row = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), problem.stack)
-        own = jax.eval_shape(lambda x, row: remember(x, problem.view_with(problem.shared, row)), x, row)
+        own = jax.eval_shape(lambda x, problem: remember(x, problem.loss_of(0)), x, problem)
         memory = memory._replace(clients=own)
     places = (
         ("server", memory.server, names),

@@ -29,11 +29,12 @@ from .links import compressed
 from .protocol import Algorithm, Cohort, Exchange, Memory, OneByOne, Repeat
 from .recipe import Method, method
 from .resources import Resources
+from .theory.known import Known
 from .vectorise import use_devices
 
 __all__ = [
     "METHODS", "Algorithm", "CheckpointError", "Cohort", "DivergenceError", "Exchange", "History", "InputError",
-    "Interrupted", "Memory", "Method", "OneByOne", "Repeat", "Resources", "Result", "Sweep", "UndriftError",
+    "Interrupted", "Known", "Memory", "Method", "OneByOne", "Repeat", "Resources", "Result", "Sweep", "UndriftError",
     "compressed", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback",
     "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
     "sflv1", "sflv2", "sgd", "ssl", "sweep", "top_k", "use_devices",

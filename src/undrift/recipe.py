@@ -41,6 +41,7 @@ class Recipe:
     oracle: Oracle | None = None  # used where the user names none
     ordered: bool = False  # clients in turn: a fresh random order every round
     split: bool = False  # needs to know where the problem's model is cut
+    known: Any = dataclasses.field(default=None, compare=False)  # a `theory.Known`; decides nothing that is computed
 
     def build(self, numbers: Mapping[str, Any], problem: Any = None) -> Algorithm:
         """The algorithm with these numbers (concrete or traced), for this problem."""
@@ -65,6 +66,11 @@ class Method:
     @property
     def name(self) -> str:
         return self.recipe.name
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Settings and numbers, by name."""
+        return {**dict(self.recipe.settings), **self.numbers}
 
     def build(self, problem: Any = None) -> Algorithm:
         return self.recipe.build(self.numbers, problem)
@@ -95,8 +101,8 @@ class Method:
 class Factory:
     """What `@method` returns: call it for a `Method`, read its signature for the parameters."""
 
-    def __init__(self, function: Callable[..., Algorithm], centralised: bool, ordered: bool) -> None:
-        self.function, self.centralised, self.ordered = function, centralised, ordered
+    def __init__(self, function: Callable[..., Algorithm], centralised: bool, ordered: bool, known: Any = None) -> None:
+        self.function, self.centralised, self.ordered, self.known = function, centralised, ordered, known
         given = inspect.signature(function)
         self.split = "halves" in given.parameters  # filled in by interpreters, not by users
         self.signature = given.replace(parameters=[p for n, p in given.parameters.items() if n != "halves"])
@@ -121,29 +127,33 @@ class Factory:
         given_numbers = {k: PLACEHOLDER if k in waiting else v for k, v in bound.arguments.items()}
         numbers = {k: _number(name, k, v) for k, v in given_numbers.items() if k in self.traced and v is not None}
         settings = tuple((k, _frozen(v)) for k, v in bound.arguments.items() if k not in numbers)
-        made = Method(
-            Recipe(self.function, settings, name, self.centralised, ordered=self.ordered, split=self.split),
-            numbers,
-            waiting,
+        recipe = Recipe(
+            self.function, settings, name, self.centralised, ordered=self.ordered, split=self.split, known=self.known
         )
+        made = Method(recipe, numbers, waiting)
         made.build()  # lets the factory refuse bad values now, not inside a compiled program
         return made
 
 
 def method(
-    function: Callable[..., Algorithm] | None = None, *, centralised: bool = False, ordered: bool = False
+    function: Callable[..., Algorithm] | None = None,
+    *,
+    centralised: bool = False,
+    ordered: bool = False,
+    known: Any = None,
 ) -> Any:
     """Turn a function that returns an `Algorithm` into a method factory.
 
     centralised: it runs on the pooled problem. ordered: clients play in turn, so full participation means a fresh random order.
+    known: what is known of it (`ud.Known`), which makes `eta="theorem"`, `advise`, `compare` and `explain` serve it.
 
     >>> from undrift import fedavg
     >>> fedavg(eta=0.5).numbers
     {'eta': 0.5, 'server_eta': 1.0}
     """
     if function is None:
-        return functools.partial(method, centralised=centralised, ordered=ordered)
-    return Factory(function, centralised, ordered)
+        return functools.partial(method, centralised=centralised, ordered=ordered, known=known)
+    return Factory(function, centralised, ordered, known)
 
 
 def as_method(given: Any) -> Method:

@@ -77,11 +77,8 @@ class Candidate:
         """As it is written on the command line."""
         if self.step is None:
             return self.option.name
-        made = self.option.make(self.step, self.steps)
-        settings = {k: v for k, v in made.recipe.settings if v is not None and k in ("inner_steps", "start")}
-        numbers = {**made.numbers, **settings}
-        numbers.pop("server_eta", None)
-        inside = ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in numbers.items())
+        values = self.option.written(self.step, self.steps)
+        inside = ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items())
         down = f" --down top_k:{self.option.down.k}" if self.option.down is not None else ""
         return f"--method {self.option.name}:{inside}{down}"
 

@@ -83,6 +83,6 @@ def _show(head: str, protocol: Protocol, mathematics: str, rule: str) -> None:
         write(line)
     if rule:
         write()
-        write("Step size by theorem (eta=theorem)", "bold")
+        write("Step size by theorem", "bold")
         for line in prose_lines(rule, width):
             write(line)

@@ -94,7 +94,7 @@ class Known:
     >>> import undrift as ud
     >>> @ud.method(known=ud.Known(step=lambda run: Chosen({"eta": 1 / run.problem.constants.L}, "the descent lemma")))
     ... def mine(eta: float) -> ud.Algorithm:
-    ...     return ud.fedsgd(eta=eta).build()
+    ...     return ud.fedsgd.function(eta)
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
     >>> ud.run(mine(eta="theorem"), p, rounds=1).setting["theorem"]
     'the descent lemma'

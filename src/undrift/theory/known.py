@@ -152,7 +152,7 @@ class Known:
 def step_of_scale(scale: Callable[[float, float, Steps], float], problem: Problem, steps: Steps) -> Usual:
     """A step size of the right order."""
     L, mu, counts = problem.constants.L, problem.constants.mu, steps_beforehand(steps)
-    words = {
+    words: dict[Callable[[float, float, Steps], float], str] = {
         per_round: f"1/L, L = {L:.3g}",
         per_local_step: f"1/(L τ), L = {L:.3g}, longest τ = {float(np.max(counts)):g}",
     }

@@ -113,7 +113,7 @@ class Quadratics:
 
         The model has ∇f_i(x*) and ∇²f_i(x), so its minimiser is x*. Quadratic problems are returned as they are.
         """
-        if isinstance(problem, Quadratics) or problem.constant_hessians:
+        if problem.constant_hessians:
             return cls.of(problem)
         if problem.dim > DENSE_LIMIT:
             raise InputError(

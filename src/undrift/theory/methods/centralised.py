@@ -23,9 +23,8 @@ def _gd_step(run: Any) -> Chosen:
 
 def _descent(run: Any, steps: Any) -> Chosen:
     c = constants_of(run)
-    L = c.L_mean if c.L_mean is not None else c.L
-    rule = f"the step rule of {run.method.name}"
-    L = float(required(rule, "L-smoothness of f", "L", L, not_in_closed_form(run)))
+    rule, top = f"the step rule of {run.method.name}", c.L_mean if c.L_mean is not None else c.L
+    L = float(required(rule, "L-smoothness of f", "L", top, not_in_closed_form(run)))
     if isinstance(run.oracle, MiniBatch) and run.method.recipe.centralised:
         return Chosen.of(centralised.sgd_minibatch(run.problem, run.oracle.size, steps))
     need_bounded_variance(run, "SGD's rule 1/L")

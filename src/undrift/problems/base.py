@@ -19,7 +19,7 @@ import numpy as np
 from .. import precision
 from ..errors import InputError
 from ..oracles import Full, Oracle
-from ..vectorise import over_clients, row_bytes
+from ..vectorise import over_clients, row_bytes, take
 from .arrays import own_copy
 from .client import ClientLoss
 from .evaluation import Evaluation, Reference, summarise
@@ -53,6 +53,15 @@ class Constants:
     def kappa(self) -> float:
         """Condition number L/μ."""
         return self.L / self.mu if self.mu > 0 else float("inf")
+
+
+class Factors(NamedTuple):
+    """Samples of linear models: ∇²f_i(x) = A_iᵀ diag(curvatures(x)_i) A_i + l2·I."""
+
+    A: Any  # (m, n, d), rows of zeros below a client's own
+    steepest: float  # the largest ℓ''
+    curvatures: Callable[[Any], np.ndarray]  # x -> ℓ_j''(a_jᵀx), (m, n)
+    l2: float = 0.0
 
 
 class Problem:
@@ -201,6 +210,42 @@ class Problem:
             return None
         return None if optimum is None else Reference(np.asarray(optimum.x), np.asarray(optimum.value, self.dtype))
 
+    # ----- for theory and advice
+    constant_hessians: ClassVar[bool] = False  # f_i(x) = ½xᵀH_i x − c_iᵀx + constant
+    has_prox: ClassVar[bool] = False  # whether clients know their proximal operator in closed form
+
+    def loss_of(self, i: Any) -> ClientLoss:
+        """f_i, by its number (which may be traced)."""
+        return self.client(take(self.stack, i))
+
+    def hessians(self, x: Any) -> np.ndarray:
+        """∇²f_i(x) of every client, (m, d, d), symmetric and in double precision; constant ones ignore x."""
+        with precision.scope(self.dtype):
+            found = np.asarray(_hessians(self, jnp.asarray(x, self.dtype)), np.float64)
+        return (found + np.swapaxes(found, 1, 2)) / 2
+
+    def gradients(self, x: Any) -> np.ndarray:
+        """∇f_i(x) of every client, (m, d)."""
+        with precision.scope(self.dtype):
+            return np.asarray(_gradients(self, jnp.asarray(x, self.dtype)), np.float64)
+
+    def mean_hessian(self) -> np.ndarray | None:
+        """Σ w_i H_i where it is constant and kept."""
+        return None
+
+    def factors(self) -> Factors | None:
+        """The samples of linear models, f_i(x) = Σ_j ℓ_j(a_jᵀx) + (l2/2)‖x‖²; None for other problems."""
+        return None
+
+    @property
+    def finite_sum(self) -> bool:
+        """Whether clients hold several components whose gradients can be kept in a table of numbers."""
+        return self.factors() is not None and bool(np.any(self.sizes > 1))
+
+    def all_alike(self) -> bool:
+        """Whether all f_i are the same function, as far as the data show it."""
+        return rows_alike(self.stack)
+
     # ----- for subclasses
     @classmethod
     def view_of(cls, static: tuple[Any, ...], shared: Any, row: Any) -> ClientLoss:
@@ -268,6 +313,23 @@ def _evaluation_shapes(structure: Any, leaves: Any, dim: int, dtype: np.dtype[An
         given = jax.tree.unflatten(structure, leaves)
         shapes = jax.eval_shape(evaluate, *given, jax.ShapeDtypeStruct((dim,), dtype))
     return shapes._replace(columns={name: shapes.columns[name] for name in order})
+
+
+@jax.jit
+def _hessians(problem: Any, x: jax.Array) -> jax.Array:
+    found: jax.Array = problem.each(lambda f: jax.jacfwd(f.gradient)(x))
+    return found
+
+
+@jax.jit
+def _gradients(problem: Any, x: jax.Array) -> jax.Array:
+    found: jax.Array = problem.each(lambda f: f.gradient(x))
+    return found
+
+
+def rows_alike(stack: Any) -> bool:
+    """Whether all clients have the same row."""
+    return all(bool(np.all(np.asarray(leaf) == np.asarray(leaf)[:1])) for leaf in jax.tree.leaves(stack))
 
 
 def shapes_of(tree: Any, rows: bool = False) -> Any:

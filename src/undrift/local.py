@@ -21,7 +21,7 @@ from .errors import InputError
 from .oracles import Oracle
 
 if TYPE_CHECKING:
-    from .problems.base import ClientLoss
+    from .problems.client import ClientLoss
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.setup import prepare
+from ..engine.description import Run
 from ..errors import InputError, unknown
 from ..oracles import Oracle
 from ..plan import Everyone, Participation
@@ -78,13 +78,13 @@ def advise(
         per_client(entry, problem.clients)  # refuses what are not local steps
     resources = Resources.of(problem.clients, speeds, link)
     options = options_for(problem, methods)
-    setup = prepare(options[0].make(1.0, 1), problem, rounds=0, seed=seed, x0=x0, oracle=oracle)
+    run = Run.of(options[0].make(1.0, 1), problem, 0, seed=seed, x0=x0, oracle=oracle)
     plan = {"oracle": oracle, "participation": participation, "failures": failures}
-    goal, start = _goal(problem, setup.x0, on, target, absolute)
-    models, how = _models(problem, setup.x0, goal, plan)
+    goal, start = _goal(problem, run.x0, on, target, absolute)
+    models, how = _models(problem, run.x0, goal, plan)
     if models is None and not measure:
         raise InputError(f"{how}: only measuring can tell; ask for it (measure=True, or --measure)")
-    guarantees = None if models is None else _guarantees(problem, setup.x0, start, goal)
+    guarantees = None if models is None else _guarantees(problem, run.x0, start, goal)
     jobs = [(option, tau) for option in options for tau in _local_steps(option, steps, resources, problem.clients)]
     candidates: list[Candidate] = []
     shapes: dict[Recipe, Any] = {}
@@ -94,7 +94,7 @@ def advise(
         candidates.append(_candidate(option, tau, problem, resources, models, guarantees, oracle, seed, shapes))
     made = Advice(
         problem, goal, None if absolute or on != "gap" else target, start, resources, by, how, tuple(candidates), None,
-        x0=None if on != "gap" else np.asarray(setup.x0, float),
+        x0=None if on != "gap" else np.asarray(run.x0, float),
     )  # fmt: skip
     if measure:
         made = _measured(made, rounds, seed, x0, plan, measured_local_steps, factors, progress)

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.description import Run
 from ..errors import InputError
 from ..oracles import Full
-from ..plan import Everyone
 from ..problems.base import Problem
 from ..theory.bound import Bound
 from ..theory.constants import Constants, constants
-from ..theory.situation import Situation
 from .options import Option
 
 
@@ -49,7 +48,7 @@ class Guarantees:
             return None
         # The bound has numbers of its own: those of this method do not matter to it.
         method = option.make(option.scale(self.L, 0.0, steps), steps)
-        run = Situation(method, self.problem, np.asarray(steps), Full(), Everyone())
+        run = Run.of(method, self.problem, 0, steps=np.asarray(steps), oracle=Full())
         try:
             bound = option.known.bound(run, self.constants)
         except (InputError, TypeError):

@@ -8,7 +8,9 @@ import inspect
 import json
 from typing import Any
 
+from ..engine.description import Run
 from ..errors import InputError
+from ..plan import full
 from ..recipe import Method
 from ..report.diagram import cost_lines, diagram, memory_lines, prose_lines
 from ..report.protocol import Protocol, cut_network, protocol_of, stand_in
@@ -28,7 +30,7 @@ def execute(arguments: argparse.Namespace) -> int:
     maker = MethodMaker.of(with_flags(method_spec(arguments.method), arguments, None))
     made = placeholder_method(maker, arguments.steps)
     problem = cut_network() if made.recipe.split else stand_in(arguments.dim, arguments.dtype)
-    protocol = protocol_of(made.build(problem), problem, arguments.steps)
+    protocol = protocol_of(Run.of(made, problem, 1, steps=arguments.steps, participation=full()))
     mathematics = mathematics_of(maker)
     if arguments.json:
         content = {"method": maker.label, "dim": problem.dim, "steps": arguments.steps, "dtype": str(problem.dtype)}

@@ -27,7 +27,6 @@ class Context:
 
     @property
     def problem(self) -> Problem:
-        assert self.run.problem is not None
         return self.run.problem
 
 

@@ -84,7 +84,6 @@ def advance(capacity: int, run: Run, carry: Carry, plan: Draw, count: Any, round
 def record_shapes(run: Run, memory: Memory) -> Records:
     """What is recorded of a round on the device."""
     problem = run.problem
-    assert problem is not None
     number, each, model = (jax.ShapeDtypeStruct(s, problem.dtype) for s in ((), (problem.clients,), (problem.dim,)))
 
     def measure(run: Run, memory: Memory, x: jax.Array) -> Any:
@@ -101,12 +100,13 @@ def record_shapes(run: Run, memory: Memory) -> Records:
 def _round(run: Run, carry: Carry, members: Members, rounds: Any) -> tuple[Carry, Records]:
     """One round and its record."""
     problem, t = run.problem, carry.round
-    assert problem is not None
     algorithm, context = run.algorithm_at(t), Context(run, t)
 
     def opening(memory: Memory) -> Any:
         del memory  # what came in is only a placeholder of the right shape
-        return play(algorithm.start, lay_out(algorithm, run.x0, problem), everyone(problem.clients), context)
+        return play(
+            algorithm.start, lay_out(algorithm, jnp.asarray(run.x0), problem), everyone(problem.clients), context
+        )
 
     branches = [opening, lambda memory: play(algorithm.round, memory, members, context)]
     if algorithm.first is not None:
@@ -147,7 +147,6 @@ def _measured(run: Run, algorithm: Algorithm, memory: Memory, x: jax.Array, due:
 def evaluate(run: Run, algorithm: Algorithm, memory: Memory, x: jax.Array) -> tuple[Any, Any, Any]:
     """What is recorded of a model: the problem's columns and, where they were asked for, the method's own."""
     problem = run.problem
-    assert problem is not None
     columns, suspect, clients = problem.evaluate(x, run.reference, run.per_client)
     if run.diagnostics and algorithm.diagnostics is not None:
         diagnosis = algorithm.diagnostics
@@ -173,7 +172,6 @@ def capacity_of(run: Run) -> int:
 
 def is_spread(run: Run) -> bool:
     """Whether clients are looped over and there are several devices to share the loop."""
-    assert run.problem is not None
     return jax.device_count() > 1 and run.problem.prefers_loop(run.oracle.exact)
 
 
@@ -226,7 +224,7 @@ class _Simulation:
         self.run, self.observe = run, observe
         self.capacity, self.spread = capacity_of(run), is_spread(run)
         self.recorder, self.carry = Recorder(run), fresh_carry(run)
-        self.inputs = run.but(problem=replicated(run.problem)) if self.spread else run
+        self.inputs = run.but(data=replicated(run.data)) if self.spread else run
         self.began = time.perf_counter()
         if run.stop is not None:
             run.stop.check(record_shapes(run, self.carry.memory).columns)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..api import sweep
 from ..engine.history import History, Result
-from ..engine.sweep import sweep
 from ..problems.base import Problem
 from ..recipe import Method
 from ..report.relative import relative_gap

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ..engine.description import Run
 from ..errors import InputError
 from ..plan import RandomSteps
 from ..problems.base import Problem
@@ -100,8 +101,8 @@ class Known:
     'the descent lemma'
     """
 
-    step: Callable[[Any], Chosen] | None = None
-    bound: Callable[[Any, Constants], Bound | None] | None = None
+    step: Callable[[Run], Chosen] | None = None
+    bound: Callable[[Run, Constants], Bound | None] | None = None
     round_map: Callable[[Quadratics, Mapping[str, Any], Steps], RoundMap] | None = None
     path: Callable[[Recursion], Path | None] | None = None
     number: str = "eta"
@@ -122,7 +123,7 @@ class Known:
         if self.colour is not None and not re.fullmatch("#[0-9A-Fa-f]{6}", self.colour):
             raise InputError(f"a colour is written #rrggbb, got {self.colour!r}: for example #882255")
 
-    def choose(self, run: Any, constants: Callable[[], Constants]) -> Chosen | None:
+    def choose(self, run: Run, constants: Callable[[], Constants]) -> Chosen | None:
         """The numbers that a theorem asks for; None where there is no rule."""
         if self.step is not None:
             return self.step(run)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.description import Run
 from ...errors import InputError
 from ...plan import Uniform
 from ...problems.base import Problem
@@ -36,7 +37,7 @@ def equal_steps(steps: Any) -> int | None:
     return high if low == high else None
 
 
-def _fedavg_step(run: Any) -> Chosen:
+def _fedavg_step(run: Run) -> Chosen:
     theorem = "FedAvg's Theorem 2 of the SSL paper"
     need_plain(run, theorem)
     need_whole_server_step(run, theorem)
@@ -52,14 +53,14 @@ def _fedavg_step(run: Any) -> Chosen:
     return Chosen.of(fedavg.sampled(c, who.count, run.steps, replace=who.replace))
 
 
-def _with_everyone(run: Any, c: Constants, mu: float) -> Bound:
+def _with_everyone(run: Run, c: Constants, mu: float) -> Bound:
     if mu < 0:
         return fedavg.nonconvex(c, run.steps)
     need_minimiser(run, c)
     return fedavg.strongly_convex(c, run.steps) if mu > 0 else fedavg.convex(c, run.steps)
 
 
-def _fedavg_bound(run: Any, constants: Constants) -> Bound | None:
+def _fedavg_bound(run: Run, constants: Constants) -> Bound | None:
     tau = equal_steps(run.steps)
     return None if tau is None else fedavg.strongly_convex(constants, tau)
 
@@ -80,7 +81,7 @@ SFLV1 = Known(step=_fedavg_step, rule=FEDAVG.rule)
 SFLV2 = Known()  # no theorem is known
 
 
-def _fedprox_step(run: Any) -> Chosen:
+def _fedprox_step(run: Run) -> Chosen:
     """η = 1/(6(L + β)K): FedAvg's rule for the losses that clients descend on, f_i + (β/2)‖y − x‖²: (L + β)-smooth ones."""
     theorem = "FedProx's rule"
     need_everyone(run, theorem)
@@ -109,7 +110,7 @@ FEDPROX = Known(
 )
 
 
-def _fednova_step(run: Any) -> Chosen:
+def _fednova_step(run: Run) -> Chosen:
     """η = 1/(L τ_eff), τ_eff = Σ w_i τ_i, on quadratics.
 
     A round is x ← x − M(x − x̃) with M = Σ w_i (τ_eff/τ_i)(I − (I − ηA_i)^{τ_i}) (FedLin, Proposition 2). For 0 ≤ ηλ ≤ 1,
@@ -141,7 +142,7 @@ FEDNOVA = Known(
 )
 
 
-def _scaffold_step(run: Any) -> Chosen:
+def _scaffold_step(run: Run) -> Chosen:
     """η ≤ min{1/(81LKη_s), S/(15μMKη_s)} for convex losses; (S/M)^{2/3}/(24LKη_s) without convexity; η_s ≥ 1."""
     theorem = "SCAFFOLD, Theorem VII (Karimireddy et al. 2020)"
     need_plain(run, theorem)

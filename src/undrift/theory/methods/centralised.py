@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.description import Run
 from ...errors import InputError
 from ...oracles import MiniBatch
 from ...problems.pooled import Pooled
@@ -17,11 +18,11 @@ from ..needs import constants_of, need_bounded_variance, need_everyone, need_pla
 GREY = "#8C8C8C"
 
 
-def _gd_step(run: Any) -> Chosen:
+def _gd_step(run: Run) -> Chosen:
     return _descent(run, run.steps)
 
 
-def _descent(run: Any, steps: Any) -> Chosen:
+def _descent(run: Run, steps: Any) -> Chosen:
     c = constants_of(run)
     rule, top = f"the step rule of {run.method.name}", c.L_mean if c.L_mean is not None else c.L
     L = float(required(rule, "L-smoothness of f", "L", top, not_in_closed_form(run)))
@@ -33,13 +34,13 @@ def _descent(run: Any, steps: Any) -> Chosen:
     return Chosen({"eta": 1 / L}, "gradient descent, η = 1/L of f (descent lemma)")
 
 
-def _fedsgd_step(run: Any) -> Chosen:
+def _fedsgd_step(run: Run) -> Chosen:
     need_everyone(run, "FedSGD's rule 1/L")
     need_plain(run, "FedSGD's rule 1/L")
     return _descent(run, 1)
 
 
-def _iag_step(run: Any) -> Chosen:
+def _iag_step(run: Run) -> Chosen:
     """η = γ̄/2, γ̄ = (8/25) μ/(N L(μ + L)) for f = Σ_j f̂_j with N components, L = Σ L_j and delays of at most N steps."""
     theorem = "IAG, Theorem 3.3 (Gürbüzbalaban, Ozdaglar, Parrilo 2017)"
     source = run.problem.source if isinstance(run.problem, Pooled) else run.problem

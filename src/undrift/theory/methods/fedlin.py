@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...compression import Compressor, TopK, top_k
+from ...engine.description import Run
 from ...errors import InputError
 from ...problems.base import Problem
 from .. import closed_form, fedlin, fedtrack, round_map
@@ -22,7 +23,7 @@ from ..paths import Path, Preconditioned, Recursion, Tracked, predicted
 SHARES = (4, 10)  # TOP-k at the server keeps d/4 or d/10 entries
 
 
-def _step(run: Any) -> Chosen:
+def _step(run: Run) -> Chosen:
     need_everyone(run, "FedLin's theorems")
     need_plain(run, "FedLin's theorems")
     up, down, c = setting(run, "up"), setting(run, "down"), constants_of(run)
@@ -43,7 +44,7 @@ def _step(run: Any) -> Chosen:
     return Chosen.of(fedlin.client_sparse_memory(c, delta))
 
 
-def _uncompressed(run: Any, c: Constants) -> Bound:
+def _uncompressed(run: Run, c: Constants) -> Bound:
     losses = "L-smooth, μ-strongly convex losses"
     mu = required("FedLin, Theorem 1", losses, "L", c.mu, not_in_closed_form(run))
     if not run.oracle.exact:
@@ -52,7 +53,7 @@ def _uncompressed(run: Any, c: Constants) -> Bound:
     return fedlin.strongly_convex(c) if mu > 0 else fedlin.convex(c) if mu == 0 else fedlin.nonconvex(c)
 
 
-def _bound(run: Any, constants: Constants) -> Bound:
+def _bound(run: Run, constants: Constants) -> Bound:
     down = setting(run, "down")
     if down is None:
         return fedlin.strongly_convex(constants, run.steps)
@@ -105,7 +106,7 @@ FEDLIN = Known(
 )
 
 
-def _fedtrack_step(run: Any) -> Chosen:
+def _fedtrack_step(run: Run) -> Chosen:
     need_everyone(run, "FedTrack's theorems")
     need_plain(run, "FedTrack's theorems")
     parts = closed_form.fedtrack_smoothness(run.problem, int(setting(run, "batch") or 1))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.description import Run
 from ...plan import RandomSteps
 from ...problems.base import Problem
 from .. import round_map
@@ -26,7 +27,7 @@ def inner_step(L: float, mu: float, s: float) -> float:
     return 2 / (L + mu + 2 / s)
 
 
-def _step(run: Any) -> Chosen:
+def _step(run: Run) -> Chosen:
     theorem, convex = "FedSplit (Pathak, Wainwright 2020), s = 1/√(Lμ)", "strong convexity of every f_i"
     c = constants_of(run)
     L, mu = smoothness(run, c), required(theorem, convex, "μ", c.mu, not_in_closed_form(run))

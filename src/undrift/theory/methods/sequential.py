@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.description import Run
 from ...errors import InputError
 from ...plan import Permuted
 from .. import ssl
@@ -24,7 +25,7 @@ from ..paths import InTurn
 from .averaging import equal_steps
 
 
-def _step(run: Any) -> Chosen:
+def _step(run: Run) -> Chosen:
     theorem = "SSL's Theorem 1"
     need_plain(run, theorem)
     need_bounded_variance(run, theorem)
@@ -41,7 +42,7 @@ def _step(run: Any) -> Chosen:
     return Chosen.of(ssl.strongly_convex(c, run.steps) if mu > 0 else ssl.convex(c, run.steps))
 
 
-def _bound(run: Any, constants: Constants) -> Bound | None:
+def _bound(run: Run, constants: Constants) -> Bound | None:
     tau = equal_steps(run.steps)
     return None if tau is None else ssl.strongly_convex(constants, tau)
 

@@ -12,7 +12,8 @@ from cli_helpers import SMALL
 
 import undrift as ud
 from undrift.command.compare import demo
-from undrift.studies.build import MethodMaker, build_problem, run_arguments
+from undrift.engine.simulate import simulate
+from undrift.studies.study import read_study
 
 STUDY = """
 [problem]
@@ -89,12 +90,8 @@ def test_files_are_tidy_and_read_in_one_line(compared):
 def test_a_row_equals_a_single_run(compared):
     history = pd.read_csv(compared / "history.csv")
     row = history[history["label"] == "fedlin"]
-    from undrift.studies.spec import read_study
-
     study = read_study(compared / "study.toml")
-    problem = build_problem(study)
-    arguments = run_arguments(study, problem)
-    single = ud.run(ud.fedlin(eta=float(row["eta"].iloc[0])), problem, **arguments)
+    single = simulate(study.describe(ud.fedlin(eta=float(row["eta"].iloc[0])), study.make_problem()))
     assert np.allclose(row["sq_distance"], single.history["sq_distance"], rtol=1e-6, atol=1e-20)
     assert np.array_equal(row["bytes_up"], single.history["bytes_up"])
 
@@ -147,16 +144,14 @@ def test_seeds_and_divergence_of_everything(cli):
 def test_the_demo_study_is_sound():
     """It names known problems, methods and compressors, with unequal sizes and speeds (running it is `make demo`)."""
     study = demo()
-    problem = build_problem(study)
-    arguments = run_arguments(study, problem)
-    assert len(set(arguments["steps"])) > 5
+    problem = study.make_problem()
+    assert len(set(study.arguments(problem)["steps"])) > 5
     assert len(set(problem.sizes.tolist())) > 5
-    makers = [MethodMaker.of(spec) for spec in study.methods]
-    for maker in makers:
-        maker.make(**{key: values[0] for key, values in maker.grid.items()})
-    names = {maker.spec.name for maker in makers}
+    for method in study.methods:
+        method.checked().make(**method.points()[0])
+    names = {method.name for method in study.methods}
     assert {"fedsgd", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "fedlin", "gd"} == names
-    assert any(maker.down is not None for maker in makers)
+    assert any(method.down is not None for method in study.methods)
 
 
 def test_steps_by_theorem_are_checked_and_drawn_per_second(cli, tmp_path):

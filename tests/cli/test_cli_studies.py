@@ -14,7 +14,7 @@ from undrift.errors import InputError
 from undrift.studies import toml
 from undrift.studies.build import COMPRESSORS, build_steps
 from undrift.studies.catalogue import digits, fedsplit, figure1, least_squares, logistic_synthetic, quadratic
-from undrift.studies.spec import study_from
+from undrift.studies.study import study_from
 from undrift.studies.words import construct
 
 letters = st.text(st.sampled_from("ab0_- .\"'\\#=[]{}\n\t\r\x00\x1f\x7féτ\U0001f600"))

@@ -175,3 +175,50 @@ def test_bad_means_are_refused_by_name(cli, tmp_path):
     assert said.code == 2
     assert "did you mean 'up'" in said.err
     assert not (tmp_path / "run").exists()
+
+
+def test_every_program_is_described_and_traced_once(cli, monkeypatch):
+    """Two methods × four step sizes: two descriptions, two programs, and a method built for each point, not for each use."""
+    from undrift.engine.description import Run
+    from undrift.engine.simulate import compilations
+    from undrift.recipe import Recipe
+
+    described, built, of, build = [], [], Run.of, Recipe.build
+
+    def counted_of(method, *rest, **arguments):
+        described.append(method.name)
+        return of(method, *rest, **arguments)
+
+    def counted_build(recipe, *rest):
+        built.append(recipe.name)
+        return build(recipe, *rest)
+
+    monkeypatch.setattr(Run, "of", counted_of)
+    monkeypatch.setattr(Recipe, "build", counted_build)
+    compilations.clear()
+    # A dimension of its own: no other test has compiled these programs.
+    said = cli("compare", "--method", "fedavg", "fedlin", "--problem", "quadratic:clients=3,dim=11", "--rounds", 9,
+               "--steps", 2, "--eta", 0.01, 0.02, 0.03, 0.04, "--out", "r", "--no-figures")  # fmt: skip
+    assert said.code == 0
+    assert described == ["fedavg", "fedlin"]
+    assert compilations == {"fedavg": 1, "fedlin": 1}
+    assert len(built) <= 2 * (4 + 8), built  # each point once, then the shapes of messages, memory and records, and the trace
+
+
+def test_what_a_grid_cannot_be_told_is_refused(cli):
+    Path("s.toml").write_text(STUDY.replace("rounds = 120", "rounds = 120\nstop = { gap = 1e-3 }"))
+    said = cli("compare", "s.toml", "--out", "r")
+    assert said.code == 2
+    assert "stop is for a single run" in said.err
+    assert not Path("r").exists()
+
+
+def test_a_schedule_can_be_a_point_of_a_grid(cli):
+    Path("s.toml").write_text(
+        '[problem]\nname = "quadratic"\nclients = 3\ndim = 4\n[run]\nrounds = 9\nsteps = 3\ndiagnostics = true\n'
+        '[[method]]\nname = "scaffold"\neta = [0.01, { schedule = "inverse", value = 0.02, offset = 5.0 }]\n'
+    )
+    assert cli("compare", "s.toml", "--out", "r").code == 0
+    grid = pd.read_csv("r/grid.csv")
+    assert grid["gap"].nunique() == 2
+    assert grid["variate_error"].max() < 1e-12

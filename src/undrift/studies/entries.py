@@ -46,7 +46,7 @@ class Entry(NamedTuple):
     method: StudyMethod
     runs: list[Run]
     chosen: dict[str, Choice]  # what the user left open
-    label: str
+    label: str = ""  # for tables and figures, its own in the study
 
 
 def ready(study: Study, problem: Problem, grids: bool) -> tuple[Study, list[Entry]]:
@@ -54,17 +54,19 @@ def ready(study: Study, problem: Problem, grids: bool) -> tuple[Study, list[Entr
 
     Whatever can be refused is refused here, before anything is run or written.
     """
-    steps, labels, entries = study.arguments(problem)["steps"], distinct_labels(study.methods), []
-    for number, (method, label) in enumerate(zip(study.methods, labels, strict=True)):
+    steps, entries = study.arguments(problem)["steps"], []
+    for number, method in enumerate(study.methods):
         with located(study.method_place(number)):
             chosen = choose(method.checked(), problem, steps)
             step = method.known.number if grids else None
             values = {name: one.around if name == step else one.value for name, one in chosen.items()}
-            entries.append(_entry(study, method.with_parameters(**values), problem, chosen, label))
+            entries.append(_entry(study, method.with_parameters(**values), problem, chosen))
+    labels = distinct_labels(study.methods)
+    entries = [entry._replace(label=label) for entry, label in zip(entries, labels, strict=True)]
     return study.but(methods=tuple(entry.method for entry in entries)), entries
 
 
-def _entry(study: Study, method: StudyMethod, problem: Problem, chosen: dict[str, Choice], label: str) -> Entry:
+def _entry(study: Study, method: StudyMethod, problem: Problem, chosen: dict[str, Choice]) -> Entry:
     alike: dict[Any, Run] = {}  # runs that differ in numbers only are described once
 
     def run_of(made: Method) -> Run:
@@ -81,7 +83,7 @@ def _entry(study: Study, method: StudyMethod, problem: Problem, chosen: dict[str
         by_theorem = {key: Choice(found.method.numbers[key], found.method.chosen_by, (), True) for key in asked}
         method = method.with_parameters(**{k: _filled(method.parameters[k], one) for k, one in by_theorem.items()})
         chosen = {**chosen, **by_theorem}
-    return Entry(method, [run_of(method.make(**point)) for point in method.points()], chosen, label)
+    return Entry(method, [run_of(method.make(**point)) for point in method.points()], chosen)
 
 
 def checked(run: Run) -> Run:

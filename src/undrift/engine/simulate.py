@@ -105,7 +105,8 @@ def _round(run: Run, carry: Carry, members: Members, rounds: Any) -> tuple[Carry
 
     def opening(memory: Memory) -> Any:
         del memory  # what came in is only a placeholder of the right shape
-        return play(algorithm.start, lay_out(algorithm, run.x0, problem), everyone(problem.clients), context)
+        memory = lay_out(algorithm, run.x0, problem)
+        return play(algorithm.start, memory, everyone(problem.clients), Context(run, t, opening=True))
 
     branches = [opening, lambda memory: play(algorithm.round, memory, members, context)]
     if algorithm.first is not None:

@@ -177,14 +177,14 @@ def test_theorem_4_needs_steps_that_fall_like_one_over_t():
     def one_over_t(count):
         return 4.0 / (count + 20.0)
 
-    falling = ud.sweep(ud.fedlin, problem(), grid={"eta": [one_over_t]}, seeds=16, **noisy)
-    constant = ud.sweep(ud.fedlin, problem(), grid={"eta": [0.2]}, seeds=16, **noisy)
+    falling = ud.sweep(ud.fedlin, problem(), grid={"eta": [one_over_t]}, seeds=32, **noisy)
+    constant = ud.sweep(ud.fedlin, problem(), grid={"eta": [0.2]}, seeds=32, **noisy)
 
     def gap(s, t):  # seeds averaged, and some rounds around t
-        return s.history["gap"][0, :, int(0.8 * t) : t + 1].mean()
+        return s.history["gap"][0, :, t // 2 : t + 1].mean()
 
     assert gap(constant, 800) > 0.5 * gap(constant, 100)  # it stalls
-    assert gap(falling, 800) < 0.3 * gap(falling, 100)  # 1/8 would be exact
+    assert gap(falling, 800) < 0.4 * gap(falling, 100)  # 1/8 would be exact
     assert gap(falling, 800) < 0.2 * gap(constant, 800)
 
 

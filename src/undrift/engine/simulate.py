@@ -273,11 +273,13 @@ class _Simulation:
             interrupt.check()
 
     def _over(self) -> bool:
-        diverged = self.recorder.diverged is not None and self.run.on_divergence == "stop"
-        return self.recorder.length > self.run.rounds or diverged or self.recorder.stopped is not None
+        return self.recorder.length > self.run.rounds or self._diverged() or self.recorder.stopped is not None
+
+    def _diverged(self) -> bool:
+        return self.recorder.diverged is not None and self.run.on_divergence == "stop"
 
     def _heed_rule(self) -> None:
-        if self.run.stop is not None and bool(self.carry.stop[1]):
+        if self.run.stop is not None and bool(self.carry.stop[1]) and not self._diverged():
             self.recorder.stopped = f"{self.run.stop} in round {self.recorder.length - 1}"
 
     def _ask_observer(self) -> None:

@@ -58,6 +58,7 @@ class ByRoom(LoadFileScheduling):
         return next((room for room in TOGETHER if nodeid.startswith(room)), super()._split_scope(nodeid))
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByRoom | None:
     """Where files are to stay whole (`--dist loadfile`), so do these rooms."""
     return ByRoom(config, log) if config.getvalue("dist") == "loadfile" else None

@@ -22,7 +22,7 @@ ROOMS = ("data", "models", "oracles", "plan", "problems", "stop", "theory")
 
 __all__ = [
     "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
-    "Exchange", "Gradients", "History", "InputError", "Interrupted", "Method", "OneByOne", "Repeat", "Resources",
+    "Exchange", "Gradients", "History", "InputError", "Interrupted", "Known", "Method", "OneByOne", "Repeat", "Resources",
     "Result", "Sweep", "UndriftError", "compressed", "describe", "fedavg", "fedlin", "fednova",
     "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback",
     "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",

@@ -28,11 +28,12 @@ from .links import compressed
 from .protocol import Account, Algorithm, AtServer, Cohort, Diagnostics, Exchange, Gradients, OneByOne, Repeat
 from .recipe import Method, method
 from .resources import Resources
+from .theory.known import Known
 from .vectorise import use_devices
 
 __all__ = [
     "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
-    "Exchange", "Gradients", "History", "InputError", "Interrupted", "Method", "OneByOne", "Repeat", "Resources",
+    "Exchange", "Gradients", "History", "InputError", "Interrupted", "Known", "Method", "OneByOne", "Repeat", "Resources",
     "Result", "Sweep", "UndriftError", "compressed", "describe", "fedavg", "fedlin", "fednova",
     "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback",
     "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",

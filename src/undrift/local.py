@@ -21,7 +21,7 @@ from .errors import InputError
 from .oracles import Oracle
 
 if TYPE_CHECKING:
-    from .problems.base import ClientLoss
+    from .problems.client import ClientLoss
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,9 @@ class Local:
     round: Any
     client: Any  # its number
     oracle: Oracle
-    steps_key: Any  # of this client and round alone: what local steps draw, in however many exchanges they are taken
+    steps_key: Any = (
+        None  # of this client and round alone: what local steps draw, in however many exchanges they are taken
+    )
     # Where clients play in turn there is no mean to weigh them: their steps are scaled by m·w_i. None: not in turn
     stride: Any = None
 

@@ -25,7 +25,7 @@ from . import signatures
 from .signatures import Tree
 
 if TYPE_CHECKING:
-    from .problems.base import ClientLoss
+    from .problems.client import ClientLoss
 
 
 class Memory(NamedTuple):

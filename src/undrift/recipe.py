@@ -82,6 +82,7 @@ class Recipe:
     ordered: bool = False  # clients in turn: a fresh random order every round
     asks: tuple[str, ...] = ()  # the surroundings it wants to know
     schedules: tuple[tuple[str, Schedule], ...] = ()  # numbers that change by round
+    known: Any = dataclasses.field(default=None, compare=False)  # a `theory.Known`; decides nothing that is computed
 
     @property
     def split(self) -> bool:
@@ -113,6 +114,11 @@ class Method:
     def name(self) -> str:
         return self.recipe.name
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Settings and numbers, by name."""
+        return {**dict(self.recipe.settings), **self.numbers, **dict(self.recipe.schedules)}
+
     def build(self, surroundings: Surroundings = ANYWHERE, round: Any = None) -> Algorithm:
         return self.recipe.build(self.numbers, surroundings, round)
 
@@ -143,8 +149,8 @@ class Method:
 class Factory:
     """What `@method` returns: call it for a `Method`, read its signature for the parameters."""
 
-    def __init__(self, function: Build, centralised: bool, ordered: bool) -> None:
-        self.function, self.centralised, self.ordered = function, centralised, ordered
+    def __init__(self, function: Build, centralised: bool, ordered: bool, known: Any = None) -> None:
+        self.function, self.centralised, self.ordered, self.known = function, centralised, ordered, known
         given = inspect.signature(function)
         self.asks = tuple(name for name in given.parameters if name in Surroundings._fields)
         self.signature = given.replace(parameters=[p for n, p in given.parameters.items() if n not in self.asks])
@@ -178,6 +184,7 @@ class Factory:
             ordered=self.ordered,
             asks=self.asks,
             schedules=schedules,
+            known=self.known,
         )
         made = Method(recipe, numbers, waiting)
         made.build()  # lets the factory refuse bad values now, not inside a compiled program
@@ -193,23 +200,24 @@ def method(function: Build) -> Factory: ...
 
 
 @overload
-def method(*, centralised: bool = False, ordered: bool = False) -> MethodDecorator: ...
+def method(*, centralised: bool = False, ordered: bool = False, known: Any = None) -> MethodDecorator: ...
 
 
 def method(
-    function: Build | None = None, *, centralised: bool = False, ordered: bool = False
+    function: Build | None = None, *, centralised: bool = False, ordered: bool = False, known: Any = None
 ) -> Factory | MethodDecorator:
     """Turn a function that returns an `Algorithm` into a method factory.
 
     centralised: it runs on the pooled problem. ordered: clients play in turn, so full participation means a fresh random order.
+    known: what is known of it (`ud.Known`), which makes `eta="theorem"`, `advise`, `compare` and `explain` serve it.
 
     >>> from undrift import fedavg
     >>> fedavg(eta=0.5).numbers
     {'eta': 0.5, 'server_eta': 1.0}
     """
     if function is None:
-        return functools.partial(Factory, centralised=centralised, ordered=ordered)
-    return Factory(function, centralised, ordered)
+        return functools.partial(Factory, centralised=centralised, ordered=ordered, known=known)
+    return Factory(function, centralised, ordered, known)
 
 
 def as_method(given: Any) -> Method:
@@ -254,7 +262,7 @@ def _is_float(annotation: Any) -> bool:
 
 def _number(method_name: str, name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number | np.ndarray | jnp.ndarray):
-        raise InputError(f"{method_name}: {name} must be a number or a schedule of the round, got {value!r}")
+        raise InputError(f"{method_name}: {name} must be a number, got {value!r} (or a function of the round)")
     if np.ndim(value):
         raise InputError(f"{method_name}: {name} must be one number, got an array of shape {np.shape(value)}")
     return float(value)

@@ -8,7 +8,7 @@ import jax
 
 if TYPE_CHECKING:
     from .local import Local
-    from .problems.base import ClientLoss
+    from .problems.client import ClientLoss
     from .protocol import Cohort, Gradients
 
 Tree: TypeAlias = Any  # of arrays

@@ -89,6 +89,7 @@ class Case(NamedTuple):
     parallel: bool = True  # several local paths at once, so that they can drift apart
     first_down: int = 0  # in round 1, where it differs
     opening_down: int | None = None  # the first message of a round, where a round has several
+    absent_down: int = 0  # what that message holds besides where clients may have missed the last round
 
 
 VECTOR = 8 * DIM
@@ -104,6 +105,7 @@ FEDLIN: dict[str, Any] = {
     "start_down": VECTOR,
     "gradients_absent": lambda tau: tau + 1,
     "start_gradients": 1,
+    "absent_down": VECTOR,
 }
 
 CASES: dict[str, Case] = {
@@ -114,20 +116,20 @@ CASES: dict[str, Case] = {
     "fedsplit": Case(_fedsplit, VECTOR, VECTOR, gradients=lambda tau: 0 * tau + 3),
     "scaffold": Case(lambda eta: ud.scaffold(eta=eta), 2 * VECTOR, 2 * VECTOR),
     "scaffold option 1": Case(lambda eta: ud.scaffold(eta=eta, option=1), 2 * VECTOR, 2 * VECTOR),
-    "fedlin": Case(lambda eta: ud.fedlin(eta=eta), 2 * VECTOR, 3 * VECTOR, opening_down=2 * VECTOR, **FEDLIN),
+    "fedlin": Case(lambda eta: ud.fedlin(eta=eta), 2 * VECTOR, 2 * VECTOR, opening_down=VECTOR, **FEDLIN),
     "fedlin compressed": Case(
         lambda eta: ud.fedlin(eta=eta, up=ud.top_k(2), down=ud.top_k(2)),
         VECTOR + TOP,
-        2 * VECTOR + TOP,
-        first_down=3 * VECTOR,
-        opening_down=VECTOR + TOP,
+        VECTOR + TOP,
+        first_down=2 * VECTOR,
+        opening_down=TOP,
         **FEDLIN,
     ),
     "fedtrack": Case(
         lambda eta: ud.fedtrack(eta=eta / 4),
         2 * VECTOR,
-        3 * VECTOR,
-        opening_down=2 * VECTOR,
+        2 * VECTOR,
+        opening_down=VECTOR,
         **{**FEDLIN, "gradients_absent": lambda tau: 2 * SAMPLES + tau - 1, "start_gradients": SAMPLES},
         gradients=lambda tau: SAMPLES + tau - 1,
     ),

@@ -53,9 +53,18 @@ class World:
         sample = self.data._replace(A={i: self.data.A[i][batch]}, b={i: self.data.b[i][batch]}, l2=0.0)
         return n / len(batch) * full_gradient(sample, i, x) + self.data.l2 * x
 
-    def mean(self, cohort: list[tuple[int, int]], rows: list[Any]) -> Any:
+    def mean(self, cohort: list[tuple[int, int]], rows: list[Any], around: Any = 0.0) -> Any:
+        """m·w_i/|S| each: unbiased, but the shares of a cohort do not sum to one; models are averaged around x."""
+        if self.plan.renormalise:  # everyone is there
+            return self.average(cohort, rows)
+        total = around
+        for (i, _), row in zip(cohort, rows, strict=True):
+            total = total + self.m * self.w[i] / len(cohort) * (row - around)
+        return total
+
+    def average(self, cohort: list[tuple[int, int]], numbers: list[Any]) -> Any:
         share = np.array([self.w[i] for i, _ in cohort])
-        return share / share.sum() @ np.stack(rows)
+        return share / share.sum() @ np.stack(numbers)
 
 
 @partial(jax.jit, static_argnums=2)
@@ -141,7 +150,7 @@ def fednova(w: World, eta: float) -> Iterator[Vector]:
                 y, total = y - eta * g, total + g
             gradients.append(total / tau)
         if cohort:
-            effective = w.mean(cohort, [np.float64(tau) for _, tau in cohort])
+            effective = w.average(cohort, [np.float64(tau) for _, tau in cohort])
             x = x - eta * effective * w.mean(cohort, gradients)
         yield x
 
@@ -162,7 +171,7 @@ def fedsplit(w: World, s: float, e: int | None, alpha: float, start: str) -> Ite
         for i, z_i in new.items():
             z[i] = z_i
         if cohort:
-            x = w.mean(cohort, [z[i] for i, _ in cohort])
+            x = w.mean(cohort, [z[i] for i, _ in cohort], around=x)
         yield x
 
 
@@ -198,7 +207,7 @@ def fedlin(w: World, eta: float, up: Any = None, down: Any = None) -> Iterator[V
                 y = y - eta / tau * (w.G(i, y, t, "local", k) - first + g)
             ends.append(y)
         if cohort:
-            x = w.mean(cohort, ends)
+            x = w.mean(cohort, ends, around=x)
             for i in {i for i, _ in cohort}:
                 G[i] = w.G(i, x, t, "gradient", 0)
                 h[i], rho[i] = transmit(up, rho[i], G[i], partial(w.key, t, "gradient", i))

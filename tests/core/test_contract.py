@@ -13,7 +13,8 @@ from core_cases import CASES, CLIENTS, DIM, PARTIAL, UNEQUAL, WEIGHTS, logistic_
 import undrift as ud
 from undrift import precision
 from undrift.engine import simulate
-from undrift.engine.interpret import Context, Members, everyone, lay_out, play
+from undrift.engine.interpret import Context, Members, everyone, play
+from undrift.engine.layout import lay_out
 
 ETA = 0.05
 FEDERATED = [name for name, case in CASES.items() if case.federated]
@@ -91,17 +92,19 @@ def test_one_compilation_for_all_numbers_seeds_rounds_and_data(name):
 def silent_members_cost_one_message_down(case, history):
     answers = ud.plan.Plan(CLIENTS, PARTIAL["participation"], 1, PARTIAL["failures"], 0).draw(1, 8).answered.sum(axis=1)
     np.testing.assert_array_equal(np.diff(history["bytes_up"]), case.up * answers)
-    first = case.down if case.opening_down is None else case.opening_down
-    expected = case.down * answers + first * (3 - answers)
+    first = (case.down if case.opening_down is None else case.opening_down) + case.absent_down
+    down = case.down + case.absent_down
+    expected = down * answers + first * (3 - answers)
     if case.first_down:
-        expected[0] = case.first_down * answers[0] + (first - case.down + case.first_down) * (3 - answers[0])
+        longer = case.first_down - case.down
+        expected[0] = (down + longer) * answers[0] + (first + longer) * (3 - answers[0])
     np.testing.assert_array_equal(np.diff(history["bytes_down"]), expected)
     assert answers.min() < 3, "nobody was silent here"
 
 
 def round_and_memory(name: str, problem: ud.problems.Problem) -> tuple[Any, Any]:
-    algorithm = CASES[name].make(ETA).build()
-    context = Context(problem, ud.oracles.full(), jax.random.key(0), jnp.asarray(1), every_round=False)
+    run = ud.describe(CASES[name].make(ETA), problem, rounds=1, participation=ud.plan.uniform(3))
+    algorithm, context = run.algorithm, Context(run, jnp.asarray(1))
     memory = lay_out(algorithm, jnp.linspace(-1.0, 1.0, DIM), problem)
     if algorithm.start:
         memory = jax.jit(lambda memory: play(algorithm.start, memory, everyone(CLIENTS), context)[0])(memory)

@@ -29,8 +29,9 @@ def test_real_numbers_are_drawn_alike_to_rounding():
         np.testing.assert_allclose(drawn, EXPECTED["real"][name], rtol=1e-6, atol=1e-7, err_msg=name)
 
 
-def test_every_method_counts_the_same_and_ends_at_the_same_model():
-    found, expected = frozen.runs(), EXPECTED["runs"]
+@pytest.mark.parametrize("kind", ["runs", "unbiased runs"])
+def test_every_method_counts_the_same_and_ends_at_the_same_model(kind):
+    found, expected = frozen.runs(renormalise=kind == "runs"), EXPECTED[kind]
     assert list(found) == list(expected)
     for name, run in expected.items():
         assert found[name]["counts"] == run["counts"], name

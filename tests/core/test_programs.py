@@ -11,7 +11,7 @@ import references as ref
 from core_cases import CLIENTS, DIM, UNEQUAL, WEIGHTS, logistic_data, problem_of
 
 import undrift as ud
-from undrift.protocol import exchanges
+from undrift.protocol import exchanges, once
 
 ROUNDS = 6
 PLANS = {
@@ -34,16 +34,16 @@ def dialogue(eta: float) -> ud.Algorithm:
     """τ_i times: the server sends x, the client answers with a gradient and counts, the server moves by a mean."""
 
     def client(count: Any, x: Any, local: Any) -> tuple[Any, Any]:
-        return count + 1, local.gradient(x, local.repeat) * (1 + 0.1 * count)
+        return count + 1, local.gradient(x, count.astype(int)) * (1 + 0.1 * count)
 
     def receive(x: Any, slots: Any, gradients: Any, cohort: ud.Cohort) -> tuple[Any, Any]:
         return x - eta * cohort.mean(gradients), slots + 1
 
-    talk = ud.Exchange("talk", lambda x, slot: x + 0.01 * slot, client, receive, work=lambda steps: 0 * steps + 1)
+    talk = ud.Exchange("talk", lambda x, slot: x + 0.01 * slot, client, receive, ud.Account(once))
     return ud.Algorithm(
-        init=lambda x: ud.Memory(x, slots=jnp.zeros((), x.dtype), clients=jnp.zeros((), x.dtype)),
         round=(ud.Repeat((talk,)),),
-        model=lambda x: x,
+        server=lambda x: (x, jnp.zeros((), x.dtype)),
+        client=lambda x, loss: jnp.zeros((), x.dtype),
     )
 
 
@@ -59,7 +59,7 @@ def sequential_reference(w: ref.World, eta: float):
     for t, cohort in w.rounds:
         for i, tau in cohort:
             for k in range(tau):
-                x = x - eta * w.G(i, x, t, "local", k)
+                x = x - w.m * w.w[i] * eta * w.G(i, x, t, "local", k)
         yield x
 
 

@@ -29,12 +29,12 @@ def equal_bits(a: ud.Result, b: ud.Result) -> None:
 def stop_after(chunks: int):
     calls = []
 
-    def progress(round: int, rounds: int) -> None:
-        calls.append(round)
+    def observe(history: ud.History) -> None:
+        calls.append(history.length)
         if len(calls) == chunks:
             raise KeyboardInterrupt
 
-    return progress
+    return observe
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -44,7 +44,7 @@ def test_stopped_and_resumed_equals_uninterrupted(name, tmp_path, monkeypatch):
     monkeypatch.setattr(simulate, "CHUNK_SECONDS", 0.0)  # after the first chunk, one round at a time
     for chunks in (1, 3):
         with pytest.raises(ud.Interrupted, match="of 80 rounds") as caught:
-            ud.run(method, problem, **ARGUMENTS, checkpoint=tmp_path, resume=True, progress=stop_after(chunks))
+            ud.run(method, problem, **ARGUMENTS, checkpoint=tmp_path, resume=True, observe=stop_after(chunks))
         done = caught.value.result.rounds
         assert 0 < done < 80
         np.testing.assert_array_equal(caught.value.result.iterates, whole.iterates[: done + 1])
@@ -87,15 +87,15 @@ simulate.CHUNK_SECONDS = 0.0
 rng = np.random.default_rng(0)
 p = ud.problems.quadratic(np.stack([np.diag(rng.uniform(1, 2, 4)) for _ in range(3)]), rng.normal(size=(3, 4)))
 
-def pause(round, rounds):
-    if round == int(sys.argv[3]):
+def pause(history):
+    if history.length - 1 == int(sys.argv[3]):
         print("here", flush=True)
         sys.stdin.readline()
 
 m = ud.compressed(ud.fedavg(eta=0.05, solver=optax.adam, server=optax.sgd(0.5, momentum=0.9)), up=ud.top_k(2))
 try:
     r = ud.run(m, p, rounds=60, steps=3, participation=ud.plan.uniform(2), oracle=ud.oracles.noisy(0.1), seed=5,
-               keep_iterates=True, progress=pause, checkpoint=sys.argv[1], checkpoint_seconds=0.0, resume=True)
+               keep_iterates=True, observe=pause, checkpoint=sys.argv[1], checkpoint_seconds=0.0, resume=True)
 except ud.Interrupted as stopped:
     print("interrupted", stopped.result.rounds, file=sys.stderr, flush=True)
     raise SystemExit(130)
@@ -158,7 +158,12 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path, monke
     assert (tmp_path / "checkpoint.npz").exists()
     seen = []
     again = ud.run(
-        method, problem, **ARGUMENTS, checkpoint=tmp_path, resume=True, progress=lambda round, _: seen.append(round)
+        method,
+        problem,
+        **ARGUMENTS,
+        checkpoint=tmp_path,
+        resume=True,
+        observe=lambda so_far: seen.append(so_far.length),
     )
     assert seen[0] > 1, "it began anew"
     equal_bits(again, whole)

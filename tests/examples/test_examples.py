@@ -49,3 +49,74 @@ def test_own_method_is_the_same_by_message_passing():
     simulated, passed = (f(feddyn(eta=0.1, alpha=1.0), p, **arguments) for f in (ud.run, ud.loopback))
     assert simulated.x == pytest.approx(passed.x, rel=1e-12)
     assert simulated.history["bytes_up"][-1] == 5 * 2 * 8
+
+
+def feddyn_file():
+    return f"{ROOT / 'examples' / 'own_method.py'}:feddyn"
+
+
+def test_own_method_is_predicted_advised_and_left_to_its_theorem():
+    import numpy as np
+
+    import undrift as ud
+
+    own = runpy.run_path(str(ROOT / "examples" / "own_method.py"))
+    feddyn = own["feddyn"]
+    p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]], [[4.0]]]), np.array([[3.0], [100.0], [1.0]]))
+    found = ud.theory.advise(p, 1e-6, methods=[feddyn, "fedavg"], steps=[1, 4])
+    mine = [candidate for candidate in found.candidates if candidate.label == "feddyn"]
+    assert found.how == "exact"
+    assert [candidate.guarantee is not None for candidate in mine] == [
+        True,
+        False,
+    ]  # its theorem is about one local step
+    start = p.value(np.zeros(1)) - p.optimum.value
+    for candidate in mine:
+        rounds = candidate.forecast.rounds
+        made = candidate.option.make(candidate.forecast.step, candidate.steps)
+        gaps = ud.run(made, p, rounds=rounds, steps=candidate.steps).history["gap"]
+        assert gaps[rounds] <= 1e-6 * start < gaps[rounds - 1]
+
+    run = ud.run(feddyn(eta="theorem", alpha="theorem"), p, rounds=30, steps=1)
+    descent = ud.run(ud.fedsgd(eta="theorem"), p, rounds=30)
+    assert run.setting["theorem"] == "FedDyn with one local step is gradient descent"
+    assert run.x == pytest.approx(descent.x, rel=1e-12)
+    promised = ud.theory.promise(feddyn(**own["bound"](_run_of_one_step(p), ud.theory.constants(p)).numbers), p)
+    assert ud.theory.check(run, promised).holds
+    with pytest.raises(ud.InputError, match="up to 4: use steps=1"):
+        ud.run(feddyn(eta="theorem", alpha="theorem"), p, rounds=30, steps=4)
+
+
+def _run_of_one_step(problem):
+    from types import SimpleNamespace
+
+    import undrift as ud
+
+    return SimpleNamespace(problem=problem, steps=1, participation=ud.plan.full(), failures=0.0)
+
+
+def test_own_method_is_served_by_the_command_line(tmp_path, capsys, monkeypatch):
+    import json
+
+    from undrift.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    problem = ["--problem", "quadratic:clients=3,dim=4"]
+
+    def said(*words):
+        assert main([str(word) for word in (*words, "--json")]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    shown = said("explain", feddyn_file())
+    assert shown["step_rule"].startswith("η = 1/(2L)")
+    advice = said("advise", *problem, "--steps", 1, "--method", "gd", feddyn_file(), "--quiet")
+    assert f"--method {feddyn_file()}:eta=" in advice["run"]
+    assert advice["recommended"]["theorem"] == "FedDyn with one local step is gradient descent"
+    said(*advice["run"].split()[1:], "--no-figures", "--quiet")
+    theorem = f"{feddyn_file()}:eta=theorem,alpha=theorem,label=by theorem"
+    words = ["--rounds", 30, "--steps", 1, "--quiet", "--out", "compared"]
+    compared = said("compare", *problem, "--method", feddyn_file(), theorem, *words)
+    assert list(compared["theorems"]) == ["by theorem"]
+    assert compared["theorems"]["by theorem"]["holds"]
+    assert "#882255" in (tmp_path / "compared" / "figure.svg").read_text().upper()
+    assert '"#882255"' in (tmp_path / "compared" / "page.html").read_text()

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import undrift as ud
 from undrift import precision
-from undrift.engine.setup import Setup, prepare
-from undrift.engine.simulate import Carry, advance, fresh_carry, kind_of, padded_plan
+from undrift.engine.description import Run as Described
+from undrift.engine.simulate import Carry, advance, fresh_carry, padded_plan
 from undrift.plan import Draw
 
 CLIENTS, DIM, SAMPLES = 4, 5, 6
@@ -29,34 +30,25 @@ class Run:
 
 
 @partial(jax.jit, static_argnums=0)
-def _advance_all(kind, problems, references, numbers, x0, keys, carry, plans, count, rounds):
+def _advance_all(capacity, runs, carry, plans, count, rounds):
     state = Carry(*[0] * len(Carry._fields))._replace(round=None)
-    single = partial(advance, kind)
-    in_axes = (0, 0, 0, 0, 0, state, 0, None, None)
-    return jax.vmap(single, in_axes=in_axes, out_axes=(state, 0))(
-        problems, references, numbers, x0, keys, carry, plans, count, rounds
-    )
+    single = partial(advance, capacity)
+    return jax.vmap(single, in_axes=(0, state, 0, None, None), out_axes=(state, 0))(runs, carry, plans, count, rounds)
 
 
-def run_all(setups: list[Setup]) -> list[Run]:
+def run_all(runs: list[Described]) -> list[Run]:
     """All of these runs at once: same method, oracle and shapes; problems, numbers, seeds and plans may differ."""
-    first = setups[0]
-    kind, rounds = kind_of(first), first.rounds
-    assert all(kind_of(s) == kind for s in setups)
-    assert rounds < kind.capacity
-    with precision.scope(first.problem.dtype):
-        stack = lambda *rows: np.stack([np.asarray(r) for r in rows])  # noqa: E731
-        problems = jax.tree.map(stack, *[s.problem for s in setups])
-        references = jax.tree.map(stack, *[s.problem.reference() for s in setups])
-        numbers = {k: np.array([s.method.numbers[k] for s in setups]) for k in first.method.numbers}
+    runs = [run.to_play() for run in runs]
+    first = runs[0]
+    rounds = first.rounds
+    with precision.scope(first.population.dtype):
         carry = fresh_carry(first)
-        carries = jax.tree.map(lambda leaf: np.stack([leaf] * len(setups)), carry)._replace(round=carry.round)
-        plans = [padded_plan(s, 0, rounds + 1, kind.capacity) for s in setups]
+        carries = jax.tree.map(lambda leaf: np.stack([leaf] * len(runs)), carry)._replace(round=carry.round)
+        plans = [padded_plan(run, 0, rounds + 1, rounds + 1) for run in runs]
         plan = Draw(*(None if p[0] is None else np.stack(p) for p in zip(*plans, strict=True)))
-        keys = jax.vmap(jax.random.key)(np.array([s.seed for s in setups], np.uint32))
-        x0 = np.stack([s.x0 for s in setups])
-        _, records = _advance_all(kind, problems, references, numbers, x0, keys, carries, plan, rounds + 1, rounds)
-        columns, iterates = jax.device_get((records.evaluation.columns, records.iterates))
+        stacked = jax.tree.map(lambda *rows: jnp.stack([jnp.asarray(row) for row in rows]), *runs)
+        _, records = _advance_all(rounds + 1, stacked, carries, plan, rounds + 1, rounds)
+        columns, iterates = jax.device_get((records.columns, records.iterates))
     return [
         Run(
             x=iterates[i, rounds] if first.keep_iterates else s.x0,
@@ -64,12 +56,12 @@ def run_all(setups: list[Setup]) -> list[Run]:
             iterates=iterates[i, : rounds + 1] if first.keep_iterates else None,
             setting={"seed": s.seed, "oracle": str(s.oracle)},
         )
-        for i, s in enumerate(setups)
+        for i, s in enumerate(runs)
     ]
 
 
-def setup(method: Any, problem: Any, **arguments: Any) -> Setup:
-    return prepare(method, problem, **arguments)
+def setup(method: Any, problem: Any, **arguments: Any) -> Described:
+    return ud.describe(method, problem, **arguments)
 
 
 def spd(rng: np.random.Generator, kappa: float, smallest: float = 1.0) -> np.ndarray:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.setup import prepare
+from ..engine.description import Run
 from ..errors import InputError, unknown
 from ..oracles import Oracle
 from ..plan import Everyone, Participation
 from ..problems.base import Problem
+from ..recipe import Factory, Recipe
 from ..resources import Resources
 from ..theory.round_map import per_client
 from .costs import tariff
@@ -39,7 +40,7 @@ def advise(
     speeds: Any = 100.0,
     link: Any = None,
     by: str = "seconds",
-    methods: Sequence[str] | None = None,
+    methods: Sequence[str | Factory] | None = None,
     measure: bool = False,
     rounds: int = 2000,
     seed: int = 0,
@@ -55,8 +56,9 @@ def advise(
 
     target: f(x) − f* ≤ target·(f(x_0) − f*), or absolutely; on="loss" or "accuracy": a value that only measuring can tell
     about. steps: numbers of local steps to consider, each one number or one per client. speeds, link: see `Resources`. by:
-    what is minimised. measure: run the candidates (for each method those `measured_local_steps` local steps that are predicted
-    to be cheapest) for at most `rounds` rounds, over step sizes around the predicted ones or by `factors` of them.
+    what is minimised. methods: names, or factories of your own (see `ud.Known`). measure: run the candidates (for each method
+    those `measured_local_steps` local steps that are predicted to be cheapest) for at most `rounds` rounds, over step sizes
+    around the predicted ones or by `factors` of them.
 
     >>> import undrift as ud
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
@@ -76,23 +78,23 @@ def advise(
         per_client(entry, problem.clients)  # refuses what are not local steps
     resources = Resources.of(problem.clients, speeds, link)
     options = options_for(problem, methods)
-    setup = prepare(options[0].make(1.0, 1), problem, rounds=0, seed=seed, x0=x0, oracle=oracle)
+    run = Run.of(options[0].make(1.0, 1), problem, 0, seed=seed, x0=x0, oracle=oracle)
     plan = {"oracle": oracle, "participation": participation, "failures": failures}
-    goal, start = _goal(problem, setup.x0, on, target, absolute)
-    models, how = _models(problem, setup.x0, goal, plan)
+    goal, start = _goal(problem, run.x0, on, target, absolute)
+    models, how = _models(problem, run.x0, goal, plan)
     if models is None and not measure:
         raise InputError(f"{how}: only measuring can tell; ask for it (measure=True, or --measure)")
-    guarantees = None if models is None else _guarantees(problem, setup.x0, start, goal)
+    guarantees = None if models is None else _guarantees(problem, run.x0, start, goal)
     jobs = [(option, tau) for option in options for tau in _local_steps(option, steps, resources, problem.clients)]
     candidates: list[Candidate] = []
-    shapes: dict[str, Any] = {}
+    shapes: dict[Recipe, Any] = {}
     for number, (option, tau) in enumerate(jobs):
         if progress is not None:
             progress("predicting", number, len(jobs))
         candidates.append(_candidate(option, tau, problem, resources, models, guarantees, oracle, seed, shapes))
     made = Advice(
         problem, goal, None if absolute or on != "gap" else target, start, resources, by, how, tuple(candidates), None,
-        x0=None if on != "gap" else np.asarray(setup.x0, float),
+        x0=None if on != "gap" else np.asarray(run.x0, float),
     )  # fmt: skip
     if measure:
         made = _measured(made, rounds, seed, x0, plan, measured_local_steps, factors, progress)
@@ -152,7 +154,7 @@ def _local_steps(option: Option, steps: Sequence[Any], resources: Resources, cli
     if not option.local:
         return [per_client(1, clients)]
     found = [per_client(entry, clients) for entry in steps]
-    if resources.unequal and option.name not in ("gd", "fedsplit"):
+    if resources.unequal and option.known.local == "each":
         found += [resources.steps_by_speed(int(tau[0])) for tau in found if np.all(tau == tau[0]) and tau[0] > 1]
     distinct = {tuple(int(t) for t in tau): tau for tau in found}
     return list(distinct.values())
@@ -167,14 +169,14 @@ def _candidate(
     guarantees: Guarantees | None,
     oracle: Oracle | None,
     seed: int,
-    shapes: dict[str, Any],
+    shapes: dict[Recipe, Any],
 ) -> Candidate:
     prices = tariff(option.make(1.0, tau), problem, tau, resources, oracle, shapes)
     if models is None:
         return Candidate(option, tau, prices, "unknown")
     forecast = models.forecast(option, tau, seed)
     promise = None if guarantees is None else guarantees.of(option, tau)
-    return Candidate(option, tau, prices, models.how, forecast, promise)
+    return Candidate(option, tau, prices, "unknown" if forecast is None else models.how, forecast, promise)
 
 
 def _measured(

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import precision
-from ..engine.ledger import Counts, Ledger, Shapes
-from ..engine.setup import prepare
+from ..engine.description import Run
+from ..engine.layout import Shapes
+from ..engine.ledger import Counts, Ledger
 from ..oracles import Oracle
 from ..plan import Draw
-from ..recipe import Method
+from ..recipe import Method, Recipe
 from ..resources import Resources
 
 
@@ -78,19 +78,18 @@ def tariff(
     steps: Any,
     resources: Resources,
     oracle: Oracle | None = None,
-    known: dict[str, dict[str, Shapes]] | None = None,
+    known: dict[Recipe, list[Shapes]] | None = None,
 ) -> Tariff:
     """Prices of a method with these local steps, with full participation, as the ledger of a run counts them.
 
-    `known`: shapes of messages by method, which is filled in; they do not depend on τ.
+    `known`: shapes of messages by recipe, which is filled in; they do not depend on numbers or τ.
     """
-    setup = prepare(method, problem, rounds=1, steps=steps, oracle=oracle, resources=resources)
-    known = {} if known is None else known
-    kind = f"{method.name} {method.recipe.settings if method.name == 'fedlin' else ''}"
-    with precision.scope(setup.problem.dtype):
-        ledger = Ledger(setup.algorithm, setup.problem, setup.oracle, True, setup.resources, known.get(kind))
-    known[kind] = ledger.shapes
-    counts = np.broadcast_to(np.asarray(setup.plan.steps), (setup.problem.clients,))
+    run = Run.of(method, problem, 1, steps=steps, oracle=oracle, resources=resources).to_play()
+    shapes = (known or {}).get(method.recipe) or run.shapes
+    if known is not None:
+        known[method.recipe] = shapes
+    ledger = Ledger(run.algorithm, shapes, run.population.sizes, run.oracle, run.resources)
+    counts = np.broadcast_to(np.asarray(run.steps), (run.population.clients,))
     two = ledger.rounds(Draw(None, np.stack([counts, counts]).astype(np.int64), None), 1)
     return Tariff(_costs(ledger.start(), 0, 0), _costs(two, 0, 1), _costs(two, 1, 1))
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.description import Run
 from ..errors import InputError
+from ..oracles import Full
 from ..problems.base import Problem
-from ..theory import centralised, fedavg, fedlin, fedtrack, ssl
 from ..theory.bound import Bound
 from ..theory.constants import Constants, constants
 from .options import Option
@@ -39,13 +40,17 @@ class Guarantees:
         self.start_gap, self.target = start_gap, target
         self.sq_distance = float(np.sum((x0 - np.asarray(problem.optimum.x, float)) ** 2))
         self.constants: Constants = constants(problem, x0=x0)
-        self.L = float(problem.constants.L)
-        self.dim = problem.dim
+        self.problem, self.L = problem, float(problem.constants.L)
 
     def of(self, option: Option, steps: Any) -> Guarantee | None:
         """The strongly convex theorem that covers this method, if one does."""
+        if option.known.bound is None:
+            return None
+        # The bound has numbers of its own: those of this method do not matter to it.
+        method = option.make(option.scale(self.L, 0.0, steps), steps)
+        run = Run.of(method, self.problem, 0, steps=np.asarray(steps), oracle=Full())
         try:
-            bound = self._bound(option, steps)
+            bound = option.known.bound(run, self.constants)
         except (InputError, TypeError):
             return None  # an assumption fails here; the page of the theory says which
         if bound is None or bound.subject not in ("gap", "sq_distance", "gap of the weighted mean"):
@@ -56,23 +61,3 @@ class Guarantees:
         return Guarantee(
             bound.theorem, bound.rounds_to(wanted, start), floor / self.start_gap, dict(bound.numbers), bound
         )
-
-    def _bound(self, option: Option, steps: Any) -> Bound | None:
-        counts = np.asarray(steps)
-        longest = int(np.max(counts))
-        equal = int(np.min(counts)) == longest
-        if option.down is not None:
-            return fedlin.server_sparse_memory(self.constants, option.down.contraction(self.dim), counts)
-        if option.name == "fedlin":
-            return fedlin.strongly_convex(self.constants, counts)
-        if option.name == "fedtrack":
-            return fedtrack.strongly_convex(self.constants, counts)
-        if option.name == "fedsgd":
-            return centralised.gd(self.constants, 1)
-        if option.name == "gd":
-            return centralised.gd(self.constants, round(float(np.mean(counts))))
-        if option.name == "fedavg" and equal:
-            return fedavg.strongly_convex(self.constants, longest)
-        if option.name == "sequential_fl" and equal:
-            return ssl.strongly_convex(self.constants, longest)
-        return None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.sweep import sweep
+from ..api import sweep
 from ..problems.base import Problem
 from .options import Option
 

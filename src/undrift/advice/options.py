@@ -1,116 +1,140 @@
-"""The methods that are considered, how each is made from its one step size, and on what scale that is looked for."""
+"""The methods that are considered: a factory with what is known of it, up to its step size and its local steps."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..algorithms import METHODS
-from ..compression import TopK, top_k
+from ..compression import TopK
 from ..errors import InputError, unknown
 from ..problems.base import Problem
-from ..recipe import Method
-
-SHARES = (4, 10)  # TOP-k at the server keeps d/4 or d/10 entries
-CONSIDERED = (
-    "fedsgd",
-    "fedavg",
-    "fedprox",
-    "fednova",
-    "fedsplit",
-    "scaffold",
-    "fedlin",
-    "fedlin+top_k",
-    "fedtrack",
-    "sequential_fl",
-    "gd",
-)
-ON_NETWORKS = ("fedsgd", "fedavg", "fednova", "scaffold", "fedlin", "sequential_fl")
+from ..recipe import Factory, Method
+from ..theory.known import Known
+from ..theory.methods import ADVISED, ADVISED_ON_NETWORKS, known_of
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """A method up to its step size and its local steps."""
+    """A method on a problem, up to its step size and its local steps."""
 
     name: str
-    label: str
-    number: str = "eta"  # what its step size is called
-    local: bool = True  # whether local steps matter
-    down: TopK | None = None
-    extra: tuple[tuple[str, float], ...] = ()  # β of FedProx; L and μ for FedSplit's inner steps
+    factory: Callable[..., Method]
+    known: Known
+    problem: Problem
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of a variant: compression at the server
+
+    @property
+    def label(self) -> str:
+        return " ".join([self.name, *(f"{ARROWS.get(key, key + '=')}{value}" for key, value in self.settings.items())])
+
+    @property
+    def number(self) -> str:
+        """What its step size is called."""
+        return self.known.number
+
+    @property
+    def local(self) -> bool:
+        """Whether local steps matter."""
+        return self.known.local != "none"
+
+    @property
+    def down(self) -> TopK | None:
+        return self.settings.get("down")
 
     @property
     def reference(self) -> bool:
         """Not federated: shown for comparison, never recommended."""
-        return self.name == "gd"
+        return bool(getattr(self.factory, "centralised", False))
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether clients play one after the other."""
+        return bool(getattr(self.factory, "ordered", False))
 
     def make(self, step: float, steps: Any) -> Method:
-        """The method with this step size; τ matters to FedSplit alone, whose proximal step takes that many gradients."""
-        extra = dict(self.extra)
-        if self.name == "fedsplit":
-            return METHODS["fedsplit"](
-                s=step, inner_steps=inner_steps(steps), inner_eta=inner_eta(step, **extra), start="model"
-            )
-        if self.down is not None:
-            return METHODS[self.name](eta=step, down=self.down)
-        return METHODS[self.name](eta=step, **extra)
+        """The method with this step size, and with what goes with it."""
+        return self.factory(**{**self.known.parameters(self.problem, steps, step), **self.settings})
 
     def scale(self, L: float, mu: float, steps: np.ndarray) -> float:
         """A step size of the right order."""
-        if self.name == "fedsplit":
-            return 1 / math.sqrt(L * mu) if mu > 0 else 1 / L
-        if self.name in ("fedsgd", "gd", "fedlin"):
-            return 1 / L
-        if self.name == "sequential_fl":
-            return 1 / (L * float(np.sum(steps)))
-        return 1 / (L * float(np.max(steps)))
+        return self.known.scale(L, mu, steps)
+
+    def written(self, step: float, steps: Any) -> dict[str, Any]:
+        """Parameters as a command line takes them: those that are words or numbers, and not what they are anyway."""
+        defaults = inspect.signature(inspect.unwrap(self.factory)).parameters
+        made = self.make(step, steps)
+        values = {**made.numbers, **dict(made.recipe.settings)}
+        return {
+            name: value
+            for name, value in values.items()
+            if isinstance(value, int | float | str) and value != defaults[name].default
+        }
 
 
-def inner_steps(steps: Any) -> int:
-    return max(1, round(float(np.mean(steps))))
+ARROWS = {"up": "↑", "down": "↓"}
 
 
-def inner_eta(s: float, L: float, mu: float) -> float:
-    """2/(L + μ + 2/s), as FedSplit's paper chooses it."""
-    return 2 / (L + mu + 2 / s)
-
-
-def options_for(problem: Problem, names: Any = None) -> list[Option]:
-    """The options that make sense on this problem."""
-    try:
-        constants = problem.constants
-    except InputError:
-        constants = None
-    network = constants is None
-    wanted = list(names) if names else list(ON_NETWORKS if network else CONSIDERED)
-    found: list[Option] = []
-    for name in wanted:
-        if name not in CONSIDERED:
-            raise unknown("method that the adviser knows", name, CONSIDERED)
-        if name == "fedlin+top_k":
-            keep = sorted({max(1, problem.dim // share) for share in SHARES} - {problem.dim}, reverse=True)
-            found += [Option("fedlin", f"fedlin ↓top_k({k})", down=top_k(k)) for k in keep]
-        elif name == "fedtrack":
-            if _finite_sum(problem):
-                found.append(Option(name, name))
-        elif name == "fedprox" and constants is not None:
-            found.append(Option(name, name, extra=(("beta", float(f"{constants.L / 10:.3g}")),)))
-        elif name == "fedsplit" and constants is not None:
-            extra = (("L", float(constants.L)), ("mu", float(constants.mu)))
-            found.append(Option(name, name, number="s", extra=extra))
-        elif name in ("fedprox", "fedsplit"):
-            continue  # without constants there is no rule for their second parameter
-        else:
-            found.append(Option(name, name, local=name != "fedsgd"))
+def options_for(problem: Problem, names: Sequence[str | Factory] | None = None) -> list[Option]:
+    """The options that make sense on this problem: methods of the library by name, a user's own by their factories."""
+    measured = not _has_constants(problem)
+    wanted: Sequence[Any] = names or (ADVISED_ON_NETWORKS if measured else ADVISED)
+    found = [option for given in wanted for option in _options(given, problem)]
+    if measured:  # where nobody knows L, some have no rule for their other parameters
+        found = [option for option in found if _can_be_made(option)]
+    if not found:
+        raise InputError(
+            f"none of {', '.join(map(_name, wanted))} can be advised on a {problem.name} problem: name other methods"
+        )
     return found
 
 
-def _finite_sum(problem: Problem) -> bool:
-    return isinstance(problem.stack, dict) and "A" in problem.stack and bool(np.any(problem.sizes > 1))
+def _options(given: str | Factory, problem: Problem) -> list[Option]:
+    if not isinstance(given, str):
+        return [Option(_name(given), given, _with_its_number(given), problem)]
+    if given not in ADVISED:
+        raise unknown("method that the adviser knows", given, ADVISED)
+    name, _, variant = given.partition("+")
+    known = known_of(METHODS[name])
+    if not known.suits(problem):
+        return []
+    settings = known.variants[variant](problem) if variant else [{}]
+    return [Option(name, METHODS[name], known, problem, one) for one in settings]
+
+
+def _with_its_number(factory: Factory) -> Known:
+    """What is known of a user's method, which must have the step size that is searched over."""
+    known, names = known_of(factory), list(inspect.signature(inspect.unwrap(factory)).parameters)
+    if known.number not in names:
+        raise InputError(
+            f"the adviser searches over {known.number!r}, and {_name(factory)} has {', '.join(names) or 'no parameter'}: say "
+            "which one is its step size, @ud.method(known=ud.Known(number=…))"
+        )
+    return known
+
+
+def _name(given: Any) -> str:
+    return given if isinstance(given, str) else given.__name__
+
+
+def _has_constants(problem: Problem) -> bool:
+    try:
+        problem.constants  # noqa: B018
+    except InputError:
+        return False
+    return True
+
+
+def _can_be_made(option: Option) -> bool:
+    try:
+        option.make(1.0, 1)
+    except InputError:
+        return False
+    return True
 
 
 def describe_steps(steps: Any) -> str:
@@ -122,6 +146,3 @@ def describe_steps(steps: Any) -> str:
     counts = np.atleast_1d(np.asarray(steps))
     low, high = int(counts.min()), int(counts.max())
     return str(low) if low == high else f"{low}…{high}"
-
-
-Maker = Callable[[float], Method]

@@ -73,17 +73,14 @@ class Candidate:
             return self.measured.step
         return None if self.forecast is None else self.forecast.step
 
-    def method_word(self) -> str:
-        """As it is written on the command line."""
+    def method_word(self, name: str) -> str:
+        """As it is written on the command line, where the method is called so."""
         if self.step is None:
-            return self.option.name
-        made = self.option.make(self.step, self.steps)
-        settings = {k: v for k, v in made.recipe.settings if v is not None and k in ("inner_steps", "start")}
-        numbers = {**made.numbers, **settings}
-        numbers.pop("server_eta", None)
-        inside = ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in numbers.items())
+            return name
+        values = self.option.written(self.step, self.steps)
+        inside = ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items())
         down = f" --down top_k:{self.option.down.k}" if self.option.down is not None else ""
-        return f"--method {self.option.name}:{inside}{down}"
+        return f"--method {name}:{inside}{down}"
 
     def words(self) -> dict[str, Any]:
         """For machines."""

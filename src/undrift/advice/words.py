@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from .result import Advice, Candidate
 
-DRIFTING = ("fedavg", "fedprox", "fednova", "sequential_fl")
-
 
 def reasons(advice: Advice) -> list[str]:
     """What to do, what it costs, what decides, what is wrong with the others, and how sure this is."""
@@ -39,9 +37,7 @@ def _what(best: Candidate, advice: Advice) -> str:
     costs = best.costs
     assert costs is not None
     sure = "measured" if best.measured is not None else f"predicted ({best.how})"
-    local = f" with {best.local_steps} local steps" if best.option.local and best.option.name != "fedsplit" else ""
-    if best.option.name == "fedsplit":
-        local = f" with {best.local_steps} gradient step(s) for each proximal step"
+    local = f" with {best.local_steps} {best.option.known.local_words}" if best.option.local else ""
     rounds = f"{costs.rounds} round{'s' if costs.rounds != 1 else ''}"
     sent = f"{megabytes(costs.bytes_up)} up, {megabytes(costs.bytes_down)} down"
     return (
@@ -80,14 +76,14 @@ def _others(advice: Advice, best: Candidate) -> list[str]:
     rivals = [c for c in advice.best_of_each() if c.label != best.label and not c.option.reference]
     found = []
     lost = [c for c in rivals if c.reaches is False]
-    drifting = [c for c in lost if c.option.name in DRIFTING]
+    drifting = [c for c in lost if c.option.known.drifts]
     if drifting:
         each = ", ".join(f"{c.label} ({_floor(c)})" for c in drifting)
         found.append(
             f"Not fit for this target: {each}. Their clients drift towards their own minimisers, so the rounds settle where "
             "these drifts balance, not at x*; a smaller step lowers that floor, but not far enough."
         )
-    rest = [c for c in lost if c.option.name not in DRIFTING]
+    rest = [c for c in lost if not c.option.known.drifts]
     if rest:
         found.append(f"{', '.join(c.label for c in rest)} did not reach it {_within(rest[0])}.")
     slow = [c for c in rivals if c.reaches and _drifts(c) and advice.price(c) > 3 * advice.price(best)]
@@ -127,8 +123,7 @@ def _certainty(advice: Advice, best: Candidate) -> list[str]:
 
 def _drifts(candidate: Candidate) -> bool:
     """One local step, then the mean, is gradient descent: nothing drifts."""
-    alone = candidate.option.name == "sequential_fl"
-    return alone or (candidate.option.name in DRIFTING and int(np.max(candidate.steps)) > 1)
+    return candidate.option.known.drifts and (candidate.option.in_turn or int(np.max(candidate.steps)) > 1)
 
 
 def _floor(candidate: Candidate) -> str:

@@ -19,7 +19,7 @@ from ..recipe import Method, method, positive
 from .tracking import Order, check_batch, check_order, component_at, empty_table, table_work
 
 if TYPE_CHECKING:
-    from ..problems.base import ClientLoss
+    from ..problems.client import ClientLoss
 
 
 @method(centralised=True)

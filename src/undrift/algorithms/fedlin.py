@@ -15,7 +15,7 @@ from ..recipe import method, positive
 from ..wire import dense
 
 if TYPE_CHECKING:
-    from ..problems.base import ClientLoss
+    from ..problems.client import ClientLoss
 
 
 class Server(NamedTuple):

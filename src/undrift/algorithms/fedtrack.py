@@ -13,7 +13,7 @@ from ..recipe import method, positive
 from .tracking import Order, check_batch, check_order, component_at, empty_table, table_work
 
 if TYPE_CHECKING:
-    from ..problems.base import ClientLoss
+    from ..problems.client import ClientLoss
 
 
 class Server(NamedTuple):

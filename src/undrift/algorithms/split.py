@@ -23,12 +23,12 @@ import optax
 from ..errors import InputError, unknown
 from ..local import Local, as_solver
 from ..protocol import Account, Algorithm, AtServer, Cohort, Exchange, OneByOne, Program, Repeat, once
-from ..protocol import Tree as Message
 from ..recipe import method, positive
+from ..signatures import Tree as Message
 from .global_step import with_global_step
 
 if TYPE_CHECKING:
-    from ..problems.base import ClientLoss
+    from ..problems.client import ClientLoss
 
 MODES = ("peer", "central")
 

@@ -14,7 +14,7 @@ from ..randomness import device_shuffle_keys, shuffled
 from ..signatures import Work
 
 if TYPE_CHECKING:
-    from ..problems.base import ClientLoss
+    from ..problems.client import ClientLoss
 
 ORDERS = ("cyclic", "reshuffled", "uniform")
 

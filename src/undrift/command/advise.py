@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..advice import Advice, advise
 from ..advice.adviser import LOCAL_STEPS
 from ..errors import InputError
-from ..studies.build import build_problem, build_steps, run_arguments
+from ..studies.build import build_problem, build_steps, method_factory, run_arguments
 from ..studies.spec import Study
 from ..studies.words import scalar
 from . import codes
@@ -47,7 +48,7 @@ def execute(arguments: argparse.Namespace) -> int:
             speeds=study.run.speeds,
             link=study.run.link,
             by=arguments.by,
-            methods=arguments.method,
+            methods=_methods(arguments.method),
             measure=arguments.measure,
             rounds=arguments.rounds,
             seed=study.run.seed,
@@ -56,7 +57,7 @@ def execute(arguments: argparse.Namespace) -> int:
             failures=setting["failures"],
             progress=progress,
         )
-    command = _command(study, advice)
+    command = _command(study, advice, arguments.method or ())
     content = {
         **advice.words(),
         "study": study.words(),
@@ -98,7 +99,12 @@ def _known(steps: Any) -> Any:
     )
 
 
-def _command(study: Study, advice: Advice) -> str:
+def _methods(words: list[str] | None) -> list[Any] | None:
+    """Methods of the library by name, one's own (path/to/file.py:factory) as their factories."""
+    return None if words is None else [method_factory(word) if ".py:" in word else word for word in words]
+
+
+def _command(study: Study, advice: Advice, given: Sequence[str]) -> str:
     """The run that the advice recommends, as a command."""
     best = advice.recommended
     if best is None:
@@ -109,7 +115,8 @@ def _command(study: Study, advice: Advice) -> str:
     steps = str(counts[0]) if len(set(counts)) == 1 else ",".join(map(str, counts))
     where = f"--problem {problem}" if study.source == "command line" else study.source
     rounds = advice.costs_rounds(best)
-    return f"undrift run {where} {best.method_word()} --steps {steps} --rounds {rounds}"
+    own = next((word for word in given if word.endswith(f".py:{best.option.name}")), best.option.name)
+    return f"undrift run {where} {best.method_word(own)} --steps {steps} --rounds {rounds}"
 
 
 def _write(

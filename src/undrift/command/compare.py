@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError
 from ..problems.base import Problem
-from ..studies.build import MethodMaker, build_problem, check_together, run_arguments
+from ..studies.build import MethodMaker, build_problem, check_together, method_factory, run_arguments
 from ..studies.comparison import Outcome, distinct_labels, play
 from ..studies.defaults import by_theorem, choose, grid_around
 from ..studies.spec import MethodSpec, Study, study_from
 from ..studies.words import located
+from ..theory.methods import COMPARED, COMPARED_ON_NETWORKS, known_of
 from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
 from .devices import prepare_devices
@@ -27,10 +28,6 @@ from .promise import Promise, promise_of
 from .run import says_what, title_of
 from .setting import method_spec, study_from_arguments, with_absolute_paths, with_flags
 from .talk import Stop, Talk
-
-USUAL = ("fedavg", "fedprox", "fednova", "fedsplit", "fedsgd", "gd", "scaffold", "fedlin")
-USUAL_ON_NETWORKS = ("fedavg", "fednova", "scaffold", "sequential_fl")
-GRID_KEYS = ("eta", "s")  # the numbers around whose rule a grid is laid where none is given
 
 
 class Plan(NamedTuple):
@@ -120,24 +117,30 @@ def _methods(study: Study, arguments: argparse.Namespace) -> tuple[MethodSpec, .
     if arguments.method:
         specs: Sequence[MethodSpec] = [method_spec(word) for word in arguments.method]
     else:
-        usual = USUAL_ON_NETWORKS if study.problem.get("name") == "network" else USUAL
+        usual = COMPARED_ON_NETWORKS if study.problem.get("name") == "network" else COMPARED
         specs = study.methods or [MethodSpec(name) for name in usual]
-    eta = None if arguments.eta is None else list(arguments.eta)
-    return tuple(with_flags(spec, arguments, None if spec.name == "fedsplit" else eta) for spec in specs)
+    if arguments.eta is None:
+        return tuple(with_flags(spec, arguments, None) for spec in specs)
+    # A step size may have another name.
+    numbers = [known_of(method_factory(spec.name, study.folder)).number for spec in specs]
+    return tuple(
+        with_flags(spec, arguments, list(arguments.eta) if number == "eta" else None)
+        for spec, number in zip(specs, numbers, strict=True)
+    )
 
 
 def _with_grid(
     maker: MethodMaker, problem: Problem, setting: dict[str, Any]
 ) -> tuple[MethodMaker, list[str], dict[str, Any]]:
     """The method with values for what it was not given, its step size as a grid around the rule; what was chosen, and why."""
-    chosen = choose(maker, problem, setting["steps"])
+    chosen, step = choose(maker, problem, setting["steps"]), maker.known.number
     values: dict[str, Any] = {}
     said = []
     for name, choice in chosen.items():
-        values[name] = grid_around(choice) if name in GRID_KEYS else choice.value
-        shown = ", ".join(f"{v:g}" for v in values[name]) if name in GRID_KEYS else f"{choice.value:g}"
-        said.append(f"{name} = {shown} {'around ' if name in GRID_KEYS else ': '}{choice.why}".replace(" :", ":"))
-    why = {name: {"why": f"{'around ' if name in GRID_KEYS else ''}{choice.why}"} for name, choice in chosen.items()}
+        values[name] = grid_around(choice) if name == step else choice.value
+        shown = ", ".join(f"{v:g}" for v in values[name]) if name == step else f"{choice.value:g}"
+        said.append(f"{name} = {shown} {'around ' if name == step else ': '}{choice.why}".replace(" :", ":"))
+    why = {name: {"why": f"{'around ' if name == step else ''}{choice.why}"} for name, choice in chosen.items()}
     maker, promised = by_theorem(maker.with_parameters(**values), problem, setting)
     said += [f"{name} = {choice.value:.6g}: {choice.why}" for name, choice in promised.items()]
     return maker, said, {**why, **{name: {"why": choice.why} for name, choice in promised.items()}}
@@ -201,7 +204,9 @@ def _show(
         from ..report.page import write_page
         from ..report.page.results import compare_document
 
-        curves = [curve_from(o.label, o.name, o.curve(), _columns(o)) for o in outcomes if o.best is not None]
+        curves = [
+            curve_from(o.label, o.colour or o.name, o.curve(), _columns(o)) for o in outcomes if o.best is not None
+        ]
         if curves:
             write_figures(curves, plan.directory.path, title_of(plan.study), outcomes[0].measure)
         document = compare_document(plan.study, outcomes, plan.chosen, summary, promises)

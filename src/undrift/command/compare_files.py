@@ -35,7 +35,7 @@ class Finished:
             "name": outcome.name,
             "points": outcome.points,
         }
-        words |= {"seeds": outcome.seeds, "seconds": outcome.seconds}
+        words |= {"seeds": outcome.seeds, "seconds": outcome.seconds, "colour": outcome.colour}
         arrays: dict[str, Any] = {f"column_{name}": column for name, column in outcome.history.items()}
         buffer = io.BytesIO()
         np.savez(buffer, state=np.array(json.dumps(words)), x=outcome.x, diverged=outcome.diverged, **arrays)
@@ -69,6 +69,7 @@ class Finished:
             arrays["x"],
             arrays["diverged"],
             words["seconds"],
+            words.get("colour"),
         )
 
 

@@ -42,9 +42,8 @@ def _compiled(problem: Network, x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
         return jax.lax.fori_loop(0, f.component_count(BLOCK), add, jnp.zeros_like(x))
 
-    def add_client(total: jax.Array, member: Any) -> tuple[jax.Array, None]:
-        row, weight = member
-        return total + weight * gradient(problem.client(row)), None
+    def add_client(total: jax.Array, i: jax.Array) -> tuple[jax.Array, None]:
+        return total + problem.weights[i] * gradient(problem.loss_of(i)), None
 
-    mean, _ = jax.lax.scan(add_client, jnp.zeros_like(x), (problem.stack, problem.weights))
+    mean, _ = jax.lax.scan(add_client, jnp.zeros_like(x), jnp.arange(problem.clients))
     return problem.each(lambda f: jnp.linalg.norm(gradient(f) - mean)), jnp.linalg.norm(mean)

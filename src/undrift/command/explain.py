@@ -8,7 +8,9 @@ import inspect
 import json
 from typing import Any
 
+from ..engine.description import Run
 from ..errors import InputError
+from ..plan import full
 from ..recipe import Method
 from ..report.diagram import cost_lines, diagram, memory_lines, prose_lines
 from ..report.protocol import Protocol, cut_network, protocol_of, stand_in
@@ -28,15 +30,16 @@ def execute(arguments: argparse.Namespace) -> int:
     maker = MethodMaker.of(with_flags(method_spec(arguments.method), arguments, None))
     made = placeholder_method(maker, arguments.steps)
     problem = cut_network() if made.recipe.split else stand_in(arguments.dim, arguments.dtype)
-    protocol = protocol_of(made.build(problem), problem, arguments.steps)
+    protocol = protocol_of(Run.of(made, problem, 1, steps=arguments.steps, participation=full()))
     mathematics = mathematics_of(maker)
     if arguments.json:
         content = {"method": maker.label, "dim": problem.dim, "steps": arguments.steps, "dtype": str(problem.dtype)}
-        content |= {**dataclasses.asdict(protocol), "mathematics": mathematics}
+        content |= {**dataclasses.asdict(protocol), "mathematics": mathematics, "step_rule": maker.known.rule}
         print(json.dumps(content, indent=2, ensure_ascii=False))
         return codes.OK
     head = f"{maker.label}   d = {problem.dim:,}, {problem.dtype}, τ = {arguments.steps}"
-    _show(head + (" (a small network, cut after its hidden layer)" if made.recipe.split else ""), protocol, mathematics)
+    where = " (a small network, cut after its hidden layer)" if made.recipe.split else ""
+    _show(head + where, protocol, mathematics, maker.known.rule)
     return codes.OK
 
 
@@ -47,8 +50,9 @@ def placeholder_method(maker: MethodMaker, steps: int) -> Method:
         given = name in maker.spec.parameters
         if not given and parameter.default is parameter.empty:
             values[name] = 1 if parameter.annotation is int else PLACEHOLDER
-    if maker.spec.name == "fedsplit" and "inner_steps" not in maker.spec.parameters:
-        values |= {"inner_steps": steps, "inner_eta": PLACEHOLDER}
+    inexact = maker.known.without_prox  # the stand-in problem has no closed form
+    if inexact and inexact[0] not in maker.spec.parameters:
+        values |= {name: PLACEHOLDER if name in maker.traced else steps for name in inexact}
     return maker.make(**values)
 
 
@@ -58,7 +62,7 @@ def mathematics_of(maker: MethodMaker) -> str:
     return text.partition(">>>")[0].strip()
 
 
-def _show(head: str, protocol: Protocol, mathematics: str) -> None:
+def _show(head: str, protocol: Protocol, mathematics: str, rule: str) -> None:
     talk = Talk()
     width = talk.results.width
 
@@ -79,3 +83,8 @@ def _show(head: str, protocol: Protocol, mathematics: str) -> None:
     write("The method", "bold")
     for line in prose_lines(mathematics, width):
         write(line)
+    if rule:
+        write()
+        write("Step size by theorem", "bold")
+        for line in prose_lines(rule, width):
+            write(line)

@@ -184,7 +184,13 @@ def _add_advise(commands: Any) -> None:
         help="what the target is of; loss, accuracy: measured",
     )
     advise.add_argument("--steps", nargs="+", metavar="τ", help="numbers of local steps to consider (1 2 5 10 20 50)")
-    advise.add_argument("--method", nargs="+", action="extend", metavar="METHOD", help="consider these only")
+    advise.add_argument(
+        "--method",
+        nargs="+",
+        action="extend",
+        metavar="METHOD",
+        help="consider these only: names, or path/to/file.py:factory for your own",
+    )
     advise.add_argument(
         "--by",
         choices=["seconds", "bytes", "rounds", "gradients"],

@@ -194,9 +194,10 @@ def _draw(plan: Plan, result: Result, summary: dict[str, Any], promised: Promise
     measure = "gap" if "gap" in result.history else "loss"
     columns = {name: column[None, :] for name, column in result.history.items()}
     values = relative_gap(columns["gap"]) if measure == "gap" else columns["loss"]
-    curve = curve_from(plan.maker.label, plan.maker.spec.name, values, columns)
+    colour = plan.maker.known.colour
+    curve = curve_from(plan.maker.label, colour or plan.maker.spec.name, values, columns)
     write_figures([curve], plan.directory.path, title_of(plan.study), measure, singles=False)
-    document = run_document(plan.study, plan.maker.label, result, repr(plan.problem), summary, promised)
+    document = run_document(plan.study, plan.maker.label, result, repr(plan.problem), summary, promised, colour)
     write_page(plan.directory.path / PAGE, document)
 
 

@@ -65,7 +65,7 @@ class Run:
     """A run, before it starts; see the module's docstring."""
 
     method: Method
-    problem: Problem | None  # None: a contract
+    data: Problem | None  # None: a contract
     population: Population
     rounds: int
     steps: Steps
@@ -127,7 +127,7 @@ class Run:
     @property
     def contract(self) -> Run:
         """The run without the data: all that a server and its clients must agree on."""
-        return self.but(problem=None)
+        return self.but(data=None)
 
     def to_play(self) -> Run:
         """The run as interpreters play it: on the pooled problem, where the method holds all data in one place."""
@@ -136,11 +136,11 @@ class Run:
             raise InputError(
                 f"{waiting} of {self.method.name} still waits for a theorem: call undrift.run, or give a number"
             )
-        if not self.recipe.centralised or self.problem is None or self.problem.is_pooled:
+        if not self.recipe.centralised or self.data is None or self.data.is_pooled:
             return self
-        pooled = self.problem.pooled()
+        pooled = self.data.pooled()
         return self.but(
-            problem=pooled,
+            data=pooled,
             population=pooled.population,
             participation=Everyone(),
             steps=_pooled_steps(self.steps),
@@ -150,16 +150,22 @@ class Run:
 
     def with_seed(self, seed: int) -> Run:
         """The same run with another seed (and the start that belongs to it, where the problem draws one)."""
-        assert self.problem is not None
         x0 = self.x0 if self.given_x0 else self.problem.initial(seed)
         return self.but(seed=_whole("seed", seed, 0), x0=x0)
 
     def with_inputs(self, numbers: Any, x0: Any, key: Any) -> Run:
         """Inside a program: the same run with these inputs."""
-        (problem, reference, _, _, _, importance), static = self.tree_flatten()
-        return self.tree_unflatten(static, (problem, reference, numbers, x0, key, importance))
+        (data, reference, _, _, _, importance), static = self.tree_flatten()
+        return self.tree_unflatten(static, (data, reference, numbers, x0, key, importance))
 
     # ----- what follows from it
+    @property
+    def problem(self) -> Problem:
+        """What is minimised, with all data."""
+        if self.data is None:
+            raise InputError("a contract holds no data: only the run itself has a problem")
+        return self.data
+
     @property
     def recipe(self) -> Recipe:
         return self.method.recipe
@@ -192,12 +198,13 @@ class Run:
     @cached_property
     def reference(self) -> Reference | None:
         """x* and f*, where they are known."""
-        return None if self.problem is None else self.problem.reference()
+        return None if self.data is None else self.data.reference()
 
     @cached_property
     def key(self) -> jax.Array:
         """Of everything that is drawn on the device."""
-        return jax.random.key(self.seed)
+        with jax.ensure_compile_time_eval():  # a run may be asked for it while a program is traced
+            return jax.random.key(self.seed)
 
     @property
     def surroundings(self) -> Surroundings:
@@ -226,7 +233,7 @@ class Run:
         return {
             "method": str(self.method),
             **theorem,
-            "problem": repr(self.problem),
+            "problem": repr(self.data),
             "rounds": self.rounds,
             "steps": str(self.steps) if not callable(self.steps) else "a function of the round",
             "participation": str(self.participation),
@@ -240,21 +247,21 @@ class Run:
 
     # ----- as a tree
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        inputs = (self.problem, self.reference, self.numbers, self.x0, self.key, self.importance)
+        inputs = (self.data, self.reference, self.numbers, self.x0, self.key, self.importance)
         return inputs, tuple(getattr(self, name) for name in STATIC)
 
     @classmethod
     def tree_unflatten(cls, static: tuple[Any, ...], inputs: tuple[Any, ...]) -> Run:
         known = dict(zip(STATIC, static, strict=True))
         recipe = known.pop("recipe")
-        problem, reference, numbers, x0, key, importance = inputs
+        data, reference, numbers, x0, key, importance = inputs
         run = object.__new__(cls)
         run.__dict__.update(
-            method=Method(recipe, numbers), problem=problem, reference=reference, numbers=numbers, x0=x0, key=key,
+            method=Method(recipe, numbers), data=data, reference=reference, numbers=numbers, x0=x0, key=key,
             importance=importance, **known,
         )  # fmt: skip
-        if isinstance(problem, Problem):
-            run.__dict__["population"] = problem  # what is asked of a population inside a program, a problem knows too
+        if isinstance(data, Problem):
+            run.__dict__["population"] = data  # what is asked of a population inside a program, a problem knows too
         return run
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
@@ -27,7 +28,7 @@ def identity(run: Run, program: ClosedJaxpr) -> str:
     """A hash of everything that decides a run's numbers, the number of rounds excepted."""
     digest = hashlib.sha256(program_identity(program).encode())
     for leaf in jax.tree.leaves(run):
-        array = jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+        array = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
         _add(digest, np.asarray(array))
     digest.update(repr((run.seed, run.failures, run.on_divergence, run.resources)).encode())
     return digest.hexdigest()

@@ -24,10 +24,10 @@ class Context:
     round: Any
     repeat: Any = 0
     opening: bool = False  # the start program, which all m clients play whatever the plan says
+    in_turn: bool = False  # clients play one after the other
 
     @property
     def problem(self) -> Problem:
-        assert self.run.problem is not None
         return self.run.problem
 
 
@@ -37,7 +37,6 @@ class Members(NamedTuple):
     ids: jax.Array | None  # None: everyone, in order
     steps: jax.Array
     answered: jax.Array | None  # None: everyone
-    in_turn: bool = False
 
 
 class Info(NamedTuple):
@@ -142,13 +141,13 @@ def _settled(memory: Memory, server: Any, new: Any, old: Any, members: Members, 
 
 
 def _cohort(members: Members, context: Context, key: jax.Array) -> Cohort:
-    weights, importance = context.problem.weights, context.run.importance
+    weights, importance = context.problem.weights, jnp.asarray(context.run.importance)
     if members.ids is None:
         ids = jnp.arange(context.problem.clients, dtype=jnp.int32)
     else:
         ids, weights, importance = members.ids, weights[members.ids], importance[members.ids]
     counts = None if context.run.renormalise or context.opening else importance
-    if members.in_turn:
+    if context.in_turn:
         return Cohort(ids, members.steps, weights, None, members.answered, key, stride=importance)
     return Cohort(ids, members.steps, weights, counts, members.answered, key)
 
@@ -170,8 +169,8 @@ def _one_by_one(step: OneByOne, memory: Memory, info: Info, members: Members, co
 
     def turn(k: jax.Array, carry: tuple[Memory, Info]) -> tuple[Memory, Info]:
         answered = None if members.answered is None else members.answered[k][None]
-        alone = Members(ids[k][None], members.steps[k][None], answered, in_turn=True)
-        memory, info = play(step.program, carry[0], alone, context)
+        alone = Members(ids[k][None], members.steps[k][None], answered)
+        memory, info = play(step.program, carry[0], alone, dataclasses.replace(context, in_turn=True))
         return memory, _merge(carry[1], info)
 
     return jax.lax.fori_loop(0, ids.shape[0], turn, (memory, info))

@@ -41,7 +41,6 @@ def pass_messages(run: Run, *, observe: Observer | None = None) -> Result:
 
 def nodes_for(run: Run) -> ServerNode:
     """A server whose clients are called directly."""
-    assert run.problem is not None
     parts = Parts(run.contract)
     clients = [ClientNode(i, run.problem.only(i), parts) for i in range(run.population.clients)]
     return ServerNode(parts, Direct(clients), run.reference, run.problem.server_data)

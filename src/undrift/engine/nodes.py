@@ -50,7 +50,7 @@ class Parts:
     """One compiled function per exchange and end, from the contract alone."""
 
     def __init__(self, contract: Run) -> None:
-        assert contract.problem is None, "nodes share the contract, not the data"
+        assert contract.data is None, "nodes share the contract, not the data"
         self.contract = contract
         self.in_turn = _places_in_turn(contract)
         self.opening = len(exchanges(contract.algorithm.start))  # exchanges before round 1, which all m clients play

@@ -28,6 +28,7 @@ from ..vectorise import on_all_devices, replicated
 from .checkpoint import Checkpoint
 from .description import Run
 from .history import History, Result
+from .identity import identity
 from .interpret import Context, Members, everyone, play
 from .interrupt import Deferred
 from .layout import lay_out
@@ -83,7 +84,6 @@ def advance(capacity: int, run: Run, carry: Carry, plan: Draw, count: Any, round
 def record_shapes(run: Run, memory: Memory) -> Records:
     """What is recorded of a round on the device."""
     problem = run.problem
-    assert problem is not None
     number, each, model = (jax.ShapeDtypeStruct(s, problem.dtype) for s in ((), (problem.clients,), (problem.dim,)))
 
     def measure(run: Run, memory: Memory, x: jax.Array) -> Any:
@@ -100,12 +100,11 @@ def record_shapes(run: Run, memory: Memory) -> Records:
 def _round(run: Run, carry: Carry, members: Members, rounds: Any) -> tuple[Carry, Records]:
     """One round and its record."""
     problem, t = run.problem, carry.round
-    assert problem is not None
     algorithm, context = run.algorithm_at(t), Context(run, t)
 
     def opening(memory: Memory) -> Any:
         del memory  # what came in is only a placeholder of the right shape
-        memory = lay_out(algorithm, run.x0, problem)
+        memory = lay_out(algorithm, jnp.asarray(run.x0), problem)
         return play(algorithm.start, memory, everyone(problem.clients), Context(run, t, opening=True))
 
     branches = [opening, lambda memory: play(algorithm.round, memory, members, context)]
@@ -147,7 +146,6 @@ def _measured(run: Run, algorithm: Algorithm, memory: Memory, x: jax.Array, due:
 def evaluate(run: Run, algorithm: Algorithm, memory: Memory, x: jax.Array) -> tuple[Any, Any, Any]:
     """What is recorded of a model: the problem's columns and, where they were asked for, the method's own."""
     problem = run.problem
-    assert problem is not None
     columns, suspect, clients = problem.evaluate(x, run.reference, run.per_client)
     if run.diagnostics and algorithm.diagnostics is not None:
         diagnosis = algorithm.diagnostics
@@ -163,6 +161,9 @@ def compiled_advance(capacity: int, spread: bool, run: Run, *arguments: Any) -> 
     return (on_all_devices(play_rounds) if spread else play_rounds)(run, *arguments)
 
 
+_program = compiled_advance  # what it is called for is also what is identified
+
+
 def capacity_of(run: Run) -> int:
     """How many rounds a chunk has at most."""
     return max(1, min(CAPACITY, PLAN_ENTRIES // run.plan.cohort_size))
@@ -170,7 +171,6 @@ def capacity_of(run: Run) -> int:
 
 def is_spread(run: Run) -> bool:
     """Whether clients are looped over and there are several devices to share the loop."""
-    assert run.problem is not None
     return jax.device_count() > 1 and run.problem.prefers_loop(run.oracle.exact)
 
 
@@ -223,7 +223,7 @@ class _Simulation:
         self.run, self.observe = run, observe
         self.capacity, self.spread = capacity_of(run), is_spread(run)
         self.recorder, self.carry = Recorder(run), fresh_carry(run)
-        self.inputs = run.but(problem=replicated(run.problem)) if self.spread else run
+        self.inputs = run.but(data=replicated(run.data)) if self.spread else run
         self.began = time.perf_counter()
         if run.stop is not None:
             run.stop.check(record_shapes(run, self.carry.memory).columns)
@@ -290,9 +290,7 @@ class _Simulation:
         return self.capacity, self.spread, self.inputs, self.carry, plan, count, self.run.rounds
 
     def _identity(self) -> str:
-        from .identity import identity
-
-        traced = compiled_advance.trace(*self._arguments(padded_plan(self.run, 0, 1, self.capacity), 1))
+        traced = _program.trace(*self._arguments(padded_plan(self.run, 0, 1, self.capacity), 1))
         return identity(self.run, traced.jaxpr)
 
     def _model(self) -> np.ndarray:

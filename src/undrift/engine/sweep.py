@@ -55,7 +55,8 @@ def _advance_grid(
         return advance(capacity, run.with_inputs(numbers, x0, key), carry, plan, count, rounds)
 
     # The round is the same for all: were it batched, every branch that depends on it would be played in every round.
-    state: Any = Carry(*[0] * len(Carry._fields))._replace(round=None)
+    axes: Any = [0] * len(Carry._fields)
+    state = Carry(*axes)._replace(round=None)
     seeds = jax.vmap(single, in_axes=(None, 0, 0, state, 0 if plan_per_seed else None), out_axes=(state, 0))
     grid = jax.vmap(seeds, in_axes=(0, None, None, state, None), out_axes=(state, 0))
     return grid(numbers, x0, keys, carry, plan)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cached_property
-from typing import Any, ClassVar
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +19,14 @@ import numpy as np
 from .. import precision
 from ..errors import InputError
 from ..oracles import Full, Oracle
-from ..vectorise import over_clients, row_bytes
+from ..vectorise import over_clients, row_bytes, take
 from .arrays import own_copy
 from .client import ClientLoss
 from .evaluation import Evaluation, Reference, summarise
 from .population import Population
+
+if TYPE_CHECKING:
+    from .network_data import ServerData
 
 LOOP_ABOVE_BYTES = 2**16  # data of one client from which a loop over clients was measured to be faster
 
@@ -50,6 +53,15 @@ class Constants:
     def kappa(self) -> float:
         """Condition number L/μ."""
         return self.L / self.mu if self.mu > 0 else float("inf")
+
+
+class Factors(NamedTuple):
+    """Samples of linear models: ∇²f_i(x) = A_iᵀ diag(curvatures(x)_i) A_i + l2·I."""
+
+    A: Any  # (m, n, d), rows of zeros below a client's own
+    steepest: float  # the largest ℓ''
+    curvatures: Callable[[Any], np.ndarray]  # x -> ℓ_j''(a_jᵀx), (m, n)
+    l2: float = 0.0
 
 
 class Problem:
@@ -115,21 +127,23 @@ class Problem:
             self.name, self.clients, weights, sizes, self.dim, self.dtype, row, shared, type(self), self.static
         )
 
-    def only(self, client: int) -> Any:
+    def only(self, client: int) -> Self:
         """The problem of one client: f is its f_i, and the data are its own and nobody else's.
+
+        What a deployed site builds from its own file. The optimum and the constants are those of f_i.
 
         >>> import undrift as ud
         >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
         >>> p.only(1).optimum.x
         array([50.])
         """
-        if int(client) != client or not 0 <= client < self.clients:
+        if not isinstance(client, int | np.integer) or not 0 <= client < self.clients:
             raise InputError(f"clients are numbered 0 … {self.clients - 1}, there is no client {client!r}")
         with precision.scope(self.dtype):
             return self._only(int(client))
 
     @property
-    def server_data(self) -> Any:
+    def server_data(self) -> ServerData | None:
         """Data that the server itself measures models on (see `network`), or None."""
         return None
 
@@ -184,13 +198,9 @@ class Problem:
         return summarise(x, answers, self.weights, reference, per_client)
 
     def evaluation_shapes(self, reference: Reference | None, per_client: bool = False) -> Evaluation:
-        """What `evaluate` returns, as shapes: which columns there are."""
-        model = jax.ShapeDtypeStruct((self.dim,), self.dtype)
-        with precision.scope(self.dtype):
-            shapes: Evaluation = jax.eval_shape(
-                lambda problem, x, reference: problem.evaluate(x, reference, per_client), self, model, reference
-            )
-        return shapes
+        """What `evaluate` returns, as shapes: which columns there are, in the order of a history."""
+        leaves, structure = jax.tree.flatten((self, reference))
+        return _evaluation_shapes(structure, tuple(shapes_of(leaves)), self.dim, self.dtype, per_client)
 
     def reference(self) -> Reference | None:
         """x* and f* for the records, or None where they do not exist or would cost too much to find."""
@@ -199,6 +209,42 @@ class Problem:
         except InputError:
             return None
         return None if optimum is None else Reference(np.asarray(optimum.x), np.asarray(optimum.value, self.dtype))
+
+    # ----- for theory and advice
+    constant_hessians: ClassVar[bool] = False  # f_i(x) = ½xᵀH_i x − c_iᵀx + constant
+    has_prox: ClassVar[bool] = False  # whether clients know their proximal operator in closed form
+
+    def loss_of(self, i: Any) -> ClientLoss:
+        """f_i, by its number (which may be traced)."""
+        return self.client(take(self.stack, i))
+
+    def hessians(self, x: Any) -> np.ndarray:
+        """∇²f_i(x) of every client, (m, d, d), symmetric and in double precision; constant ones ignore x."""
+        with precision.scope(self.dtype):
+            found = np.asarray(_hessians(self, jnp.asarray(x, self.dtype)), np.float64)
+        return (found + np.swapaxes(found, 1, 2)) / 2
+
+    def gradients(self, x: Any) -> np.ndarray:
+        """∇f_i(x) of every client, (m, d)."""
+        with precision.scope(self.dtype):
+            return np.asarray(_gradients(self, jnp.asarray(x, self.dtype)), np.float64)
+
+    def mean_hessian(self) -> np.ndarray | None:
+        """Σ w_i H_i where it is constant and kept."""
+        return None
+
+    def factors(self) -> Factors | None:
+        """The samples of linear models, f_i(x) = Σ_j ℓ_j(a_jᵀx) + (l2/2)‖x‖²; None for other problems."""
+        return None
+
+    @property
+    def finite_sum(self) -> bool:
+        """Whether clients hold several components whose gradients can be kept in a table of numbers."""
+        return self.factors() is not None and bool(np.any(self.sizes > 1))
+
+    def all_alike(self) -> bool:
+        """Whether all f_i are the same function, as far as the data show it."""
+        return rows_alike(self.stack)
 
     # ----- for subclasses
     @classmethod
@@ -218,7 +264,7 @@ class Problem:
         """Shapes of the largest client's row and of what is shared."""
         return shapes_of(self.stack, rows=True), shapes_of(self.shared)
 
-    def _only(self, client: int) -> Any:
+    def _only(self, client: int) -> Self:
         size = int(self.sizes[client])
         sizes = {name: size if name in self.sampled else None for name in self.stack}
         row = {name: own_copy(part, client, sizes[name]) for name, part in self.stack.items()}
@@ -228,7 +274,7 @@ class Problem:
         """What is shared by all, where one client is all there are."""
         return jax.tree.map(lambda leaf: jnp.asarray(np.array(leaf)), self.shared)
 
-    def at_clients(self) -> Any:
+    def at_clients(self) -> Self:
         """The problem without what only the server holds."""
         return self
 
@@ -252,6 +298,38 @@ class Problem:
         problem.stack, problem.shared, problem.weights = children
         problem.dim, problem.dtype, problem.static = aux
         return problem
+
+
+@lru_cache(maxsize=64)  # a trace takes as long as tens of rounds
+def _evaluation_shapes(structure: Any, leaves: Any, dim: int, dtype: np.dtype[Any], per_client: bool) -> Evaluation:
+    order: list[str] = []  # JAX sorts the names of a dictionary
+
+    def evaluate(problem: Problem, reference: Reference | None, x: jax.Array) -> Evaluation:
+        found = problem.evaluate(x, reference, per_client)
+        order.extend(found.columns)
+        return found
+
+    with precision.scope(dtype):
+        given = jax.tree.unflatten(structure, leaves)
+        shapes = jax.eval_shape(evaluate, *given, jax.ShapeDtypeStruct((dim,), dtype))
+    return shapes._replace(columns={name: shapes.columns[name] for name in order})
+
+
+@jax.jit
+def _hessians(problem: Any, x: jax.Array) -> jax.Array:
+    found: jax.Array = problem.each(lambda f: jax.jacfwd(f.gradient)(x))
+    return found
+
+
+@jax.jit
+def _gradients(problem: Any, x: jax.Array) -> jax.Array:
+    found: jax.Array = problem.each(lambda f: f.gradient(x))
+    return found
+
+
+def rows_alike(stack: Any) -> bool:
+    """Whether all clients have the same row."""
+    return all(bool(np.all(np.asarray(leaf) == np.asarray(leaf)[:1])) for leaf in jax.tree.leaves(stack))
 
 
 def shapes_of(tree: Any, rows: bool = False) -> Any:

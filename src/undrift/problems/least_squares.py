@@ -11,7 +11,7 @@ import numpy as np
 from .. import precision
 from ..errors import InputError
 from .arrays import normalised_weights, padded_rows, require_finite, to_device
-from .base import Constants, Optimum, Problem
+from .base import Constants, Factors, Optimum, Problem
 from .linear import LinearModel
 from .quadratic import QuadraticFamily, QuadraticLoss, quadratic_rows
 
@@ -59,6 +59,10 @@ class GramLeastSquares(QuadraticFamily):
     def sizes(self) -> np.ndarray:
         return np.asarray(self.stack["size"], np.int64)
 
+    # ----- for theory and advice
+    def factors(self) -> Factors:
+        return _factors(self)
+
 
 class LeastSquares(Problem):
     name = "least squares"
@@ -86,6 +90,26 @@ class LeastSquares(Problem):
         largest = singular[:, 0] ** 2
         zeros = np.zeros_like(largest)  # fewer samples than parameters: A_iᵀA_i is singular
         return Constants(float(largest.max()), 0.0, largest, zeros)
+
+    # ----- for theory and advice
+    constant_hessians = True
+
+    def hessians(self, x: Any = None) -> np.ndarray:
+        A = np.asarray(self.stack["A"], np.float64)
+        return np.swapaxes(A, 1, 2) @ A
+
+    def gradients(self, x: Any) -> np.ndarray:
+        A, b = (np.asarray(self.stack[name], np.float64) for name in ("A", "b"))
+        return ((A @ np.asarray(x, np.float64) - b)[:, None, :] @ A)[:, 0, :]
+
+    def factors(self) -> Factors:
+        return _factors(self)
+
+
+def _factors(problem: Problem) -> Factors:
+    """Squares have the curvature 1 everywhere."""
+    A = problem.stack["A"]
+    return Factors(A, 1.0, lambda x: np.ones(A.shape[:2]))
 
 
 def least_squares(A: Any, b: Any, *, weights: Any = None, spectral: bool | None = None) -> Problem:

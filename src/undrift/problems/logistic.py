@@ -11,7 +11,7 @@ import numpy as np
 from .. import precision
 from ..errors import InputError
 from .arrays import normalised_weights, padded_rows, require_finite, to_device
-from .base import Constants, Optimum, Problem
+from .base import Constants, Factors, Optimum, Problem
 from .linear import LinearModel
 
 NEWTON_STEPS = 100
@@ -65,6 +65,15 @@ class Logistic(Problem):
         # The curvature of log(1 + e^−z) is at most ¼, reached at x = 0, and tends to 0 far out: both constants are sharp.
         smoothness = np.linalg.eigvalsh(small)[:, -1] / 4 + l2
         return Constants(float(smoothness.max()), l2, smoothness, np.full(self.clients, l2))
+
+    # ----- for theory and advice
+    def factors(self) -> Factors:
+        return Factors(self.stack["A"], 0.25, self._curvatures, float(self.shared["l2"]))
+
+    def _curvatures(self, x: Any) -> np.ndarray:
+        margins = np.asarray(self.stack["A"], np.float64) @ np.asarray(x, np.float64)
+        chance = 1 / (1 + np.exp(-np.clip(margins, -700, 700)))
+        return chance * (1 - chance)
 
 
 def logistic(A: Any, y: Any, l2: float = 0.0, *, weights: Any = None) -> Logistic:

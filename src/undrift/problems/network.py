@@ -253,13 +253,17 @@ def network(
     with precision.scope(dtype):
         targets = criterion.targets(targets, output_shapes(net, inputs, dtype), "train")
         sampled, rows = stored_sample(sample, dtype)
-        shared = {**on_device(inputs, targets, dtype), "order": jnp.asarray(order, jnp.int32), **sampled}
+        shared: dict[str, Any] = {
+            **on_device(inputs, targets, dtype),
+            "order": jnp.asarray(order, jnp.int32),
+            **sampled,
+        }
         if test is not None:
             test_x, test_y = read(test, "test", criterion.classifies)
             test_y = criterion.targets(test_y, output_shapes(net, test_x, dtype), "test")
             shared["test"] = on_device(test_x, test_y, dtype)
         stack = {"start": jnp.asarray(start, jnp.int32), "size": jnp.asarray(sizes, jnp.int32), **rows}
         dim = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(parameter_shapes(net)))
-        most = int(max(1, sample.count.max()))
+        most = int(max(1, sample.counts.max()))
         architecture = Architecture(net, int(sizes.max()), minibatch(batch).size, cut, augment, criterion, most)
         return Network(stack, shared, jnp.asarray(w), dim, dtype, (architecture,))

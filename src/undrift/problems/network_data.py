@@ -37,7 +37,7 @@ class TrainSample(NamedTuple):
     places: np.ndarray  # in the index array
     weights: np.ndarray  # that make the loss an estimate of f
     start: np.ndarray  # where each client's samples begin among them
-    count: np.ndarray
+    counts: np.ndarray
     share: np.ndarray  # each client's part of the weights
 
 
@@ -105,7 +105,7 @@ def stored_sample(sample: TrainSample, dtype: Any) -> tuple[dict[str, jax.Array]
     }
     rows = {
         "sample_start": jnp.asarray(sample.start, jnp.int32),
-        "sample_size": jnp.asarray(sample.count, jnp.int32),
+        "sample_size": jnp.asarray(sample.counts, jnp.int32),
         "share": jnp.asarray(sample.share, dtype),
     }
     return shared, rows

@@ -60,6 +60,11 @@ class Criterion(NamedTuple):
         """Whether targets are labels 0, 1, …"""
         return self.loss is cross_entropy
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of what it says about a sample, the loss first."""
+        return ("loss", *(name for name, _ in self.metrics))
+
     def __call__(self, outputs: jax.Array, targets: jax.Array) -> dict[str, jax.Array]:
         """Everything there is to say about each sample."""
         return {"loss": self.loss(outputs, targets)} | {name: metric(outputs, targets) for name, metric in self.metrics}

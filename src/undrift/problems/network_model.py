@@ -54,7 +54,8 @@ class Architecture(NamedTuple):
             found = self.criterion(self.net.apply(params, inputs[place][None]), targets[place][None])
             return {name: value[0].astype(x.dtype) for name, value in found.items()}
 
-        return spread(one, places, block=EVALUATION_BATCH)
+        found = spread(one, places, block=EVALUATION_BATCH)
+        return {name: found[name] for name in self.criterion.names}  # JAX has sorted them
 
     @property
     def convolutional(self) -> bool:

@@ -114,7 +114,7 @@ class Pooled(Problem):
         return self.shared["problem"].server_data
 
     def _only(self, client: int) -> Pooled:
-        return Pooled.of(self.source.at_clients())
+        return type(self).of(self.source.at_clients())  # the one client there is holds everything
 
     def _client_shapes(self) -> tuple[Any, Any]:
         return shapes_of(self.stack, rows=True), shapes_of({**self.shared, "problem": self.source.at_clients()})

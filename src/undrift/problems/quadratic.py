@@ -11,7 +11,7 @@ import numpy as np
 from .. import precision
 from ..errors import InputError
 from .arrays import normalised_weights, require_finite, to_device
-from .base import Constants, Optimum, Problem
+from .base import Constants, Optimum, Problem, rows_alike
 from .client import ClientLoss
 from .evaluation import Evaluation, Reference, summarise
 
@@ -89,6 +89,22 @@ class QuadraticFamily(Problem):
         if eigen is not None:
             return constants_from_spectra(np.asarray(eigen[0], np.float64))
         return constants_from_spectra(np.linalg.eigvalsh(np.asarray(self.stack["hessian"], np.float64)))
+
+    # ----- for theory and advice
+    constant_hessians = True
+    has_prox = True
+
+    def hessians(self, x: Any = None) -> np.ndarray:
+        return np.asarray(self.stack["hessian"], np.float64)
+
+    def gradients(self, x: Any) -> np.ndarray:
+        return self.hessians() @ np.asarray(x, np.float64) - np.asarray(self.stack["linear"], np.float64)
+
+    def mean_hessian(self) -> np.ndarray:
+        return np.asarray(self.shared["hessian"], np.float64)
+
+    def all_alike(self) -> bool:
+        return rows_alike((self.stack["hessian"], self.stack["linear"]))
 
 
 class Quadratic(QuadraticFamily):

@@ -18,7 +18,7 @@ from ..advice import Advice, Candidate
 from ..advice.words import duration
 from .figures import save_figure
 from .labels import Mark, place_labels
-from .style import COLOURS, looks
+from .style import looks
 from .tables import plain_table
 
 HEADS = ("method", "τ", "step", "rounds", "measured", "promised", "MB ↑", "MB ↓", "gradients", "time")
@@ -39,7 +39,7 @@ def advice_table(advice: Advice, title: str) -> Table:
 
 
 def _cells(advice: Advice, candidate: Candidate) -> list[Any]:
-    colour = COLOURS.get(candidate.option.name, "default")
+    colour = candidate.option.known.colour or "default"
     name = candidate.label + (" (reference)" if candidate.option.reference else "")
     costs = candidate.costs
     return [
@@ -143,7 +143,7 @@ def _recommended(panel: Axes, advice: Advice) -> None:
     if best is None:
         panel.set_title("no method reaches the target", fontsize=9)
         return
-    colour = COLOURS.get(best.option.name, "#333333")
+    colour = best.option.known.colour or "#333333"
     panel.set_title(f"{best.label}, τ = {best.local_steps}, {best.option.number} = {best.step:.3g}", fontsize=9)
     relative = advice.goal.column == "gap"
     shown = advice.costs_rounds(best)
@@ -171,7 +171,7 @@ def _everyone(panel: Axes, advice: Advice) -> None:
     relative = advice.goal.column == "gap"
     rows = [c for c in advice.best_of_each() if c.curve is not None or c.measured is not None]
     marks = []
-    for candidate, look in zip(rows, looks([c.option.name for c in rows]), strict=True):
+    for candidate, look in zip(rows, looks([c.option.known.colour or c.option.name for c in rows]), strict=True):
         measured = candidate.measured
         values = candidate.curve if measured is None else measured.curve / (advice.start if relative else 1)
         assert values is not None

@@ -23,7 +23,7 @@ class Curve(NamedTuple):
     """A method's path: several seeds, one row each."""
 
     label: str
-    name: str
+    name: str  # of the method, or its colour
     values: np.ndarray  # (seeds, rounds + 1): relative gap or loss
     costs: dict[str, np.ndarray]  # axis -> (seeds, rounds + 1)
     accuracy: np.ndarray | None = None  # (seeds, rounds + 1), where there are test data

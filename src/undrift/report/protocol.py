@@ -13,12 +13,13 @@ import jax
 import numpy as np
 
 from .. import precision, wire
-from ..engine.ledger import Ledger, Shapes, message_shapes
-from ..oracles import Oracle
+from ..engine.description import Run
+from ..engine.layout import Shapes, memory_shapes
+from ..engine.ledger import Ledger
 from ..plan import Draw
 from ..problems.base import Problem
 from ..problems.least_squares import LeastSquares
-from ..protocol import Algorithm, Exchange, Program, Repeat
+from ..protocol import Algorithm, AtServer, Exchange, Memory, Program, Repeat, exchanges, placed
 
 CLIENTS, SAMPLES = 2, 50
 
@@ -76,51 +77,56 @@ def cut_network() -> Problem:
     return network(mlp((32,), input=(8, 8, 1)), (images, labels), parts, cut=2)
 
 
-def protocol_of(algorithm: Algorithm, problem: Problem, steps: int, oracle: Oracle | None = None) -> Protocol:
-    """Read a method's program."""
-    oracle = oracle or problem.default_oracle
-    with precision.scope(problem.dtype):
-        shapes = message_shapes(algorithm, problem, oracle)
-        names = _server_names(algorithm, problem)
+def protocol_of(run: Run) -> Protocol:
+    """Read the program of a run's method."""
+    algorithm, steps = run.algorithm, int(np.max(np.asarray(run.steps)))
+    absent = run.but(failures=0.5).algorithm.exchanges  # where clients may have missed the last round
+    memory = memory_shapes(algorithm, run.population)
+    names = _server_names(algorithm, memory.server)
 
-        def rows(program: Program, suffix: str, depth: int = 0) -> list[Row]:
-            found: list[Row] = []
-            for step in program:
-                if isinstance(step, Exchange):
-                    sent = _copied_from(step, algorithm, names, problem)
-                    found.append(_row(step, shapes[step.name + suffix], sent, steps, depth))
-                    continue
+    def rows(program: Program, place: int, depth: int = 0) -> list[Row]:
+        found: list[Row] = []
+        for at, step in placed(program, place):
+            if isinstance(step, Exchange):
+                sent = _copied_from(step, memory, names)
+                found.append(_row(step, run.shapes[at], sent, _calls(absent[at], steps), steps, depth))
+            elif isinstance(step, AtServer):
+                found.append(Row(depth, "the server by itself", is_block=True))
+            else:
                 times = f"{int(step.counts(np.asarray(steps)))} times" if isinstance(step, Repeat) else ""
                 found.append(Row(depth, times or "one client after the other", is_block=True))
-                found += rows(step.program, suffix, depth + 1)
-            return found
+                found += rows(step.program, at, depth + 1)
+        return found
 
-        ledger = Ledger(algorithm, problem, oracle, every_round=True)
+    with precision.scope(run.population.dtype):
+        ledger = Ledger(algorithm, run.shapes, run.population.sizes, run.oracle)
         plan = Draw(None, np.full((1, CLIENTS), steps, np.int64), None)
+        opening, special = len(exchanges(algorithm.start)), algorithm.first or ()
         return Protocol(
-            rows(algorithm.start, ""),
-            rows(algorithm.first or (), " (first)"),
-            rows(algorithm.round, ""),
-            _memory(algorithm, problem, names),
+            rows(algorithm.start, 0),
+            rows(special, opening),
+            rows(algorithm.round, opening + len(exchanges(special))),
+            _memory(memory, names),
             {name: int(column[0]) // CLIENTS for name, column in ledger.rounds(plan, 2).items()},
             {name: int(column[0]) // CLIENTS for name, column in ledger.start().items()},
         )
 
 
-def _row(step: Exchange, shapes: Shapes, sent: list[str | None], steps: int, depth: int) -> Row:
+def _row(step: Exchange, shapes: Shapes, sent: list[str | None], absent: int, steps: int, depth: int) -> Row:
+    account = step.account
+
     def message(part: Any, size: int, link: str, names: list[str | None]) -> Message | None:
-        if not step.on_wire or link == "none":
+        if not account.on_wire or link == "none":
             return None
         return Message(_contents(part, names), size, link)
 
-    down = message(shapes.down, shapes.down_bytes, step.down_link, sent)
-    up = message(shapes.up, shapes.up_bytes, step.up_link, [])
-    if step.cost is not None:
-        always, absent = (int(np.asarray(step.cost(steps, SAMPLES, every)[0])) for every in (True, False))
-    else:
-        always = int(step.work(np.asarray(steps)))
-        absent = always if step.work_if_absent is None else int(step.work_if_absent(np.asarray(steps)))
-    return Row(depth, step.name, down, up, always, absent)
+    down = message(shapes.down, shapes.down_bytes, account.down_link, sent)
+    up = message(shapes.up, shapes.up_bytes, account.up_link, [])
+    return Row(depth, step.name, down, up, _calls(step, steps), absent)
+
+
+def _calls(step: Exchange, steps: int) -> int:
+    return int(np.asarray(step.account.work(np.asarray(steps), np.asarray(SAMPLES)).calls))
 
 
 def _contents(message: Any, copied: list[str | None]) -> list[str]:
@@ -147,15 +153,10 @@ def _describe(node: Any) -> str:
     return f"{node.size} × {node.dtype}" if node.shape else str(node.dtype)
 
 
-def _server_names(algorithm: Algorithm, problem: Problem) -> list[str]:
+def _server_names(algorithm: Algorithm, server: Any) -> list[str]:
     """Names of the leaves of the server's memory; the one that `model` returns is x."""
-    server = jax.eval_shape(algorithm.init, _model_shape(problem)).server
     model = _origins(algorithm.model, server)
     return ["x" if i in model else name for i, name in enumerate(leaf_names(server))]
-
-
-def _model_shape(problem: Problem) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct((problem.dim,), problem.dtype)
 
 
 def leaf_names(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[str]:
@@ -168,9 +169,8 @@ def leaf_names(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[
     return words
 
 
-def _copied_from(step: Exchange, algorithm: Algorithm, names: list[str], problem: Problem) -> list[str | None]:
+def _copied_from(step: Exchange, memory: Memory, names: list[str]) -> list[str | None]:
     """For every array the server sends: which part of its memory it is a copy of, if it is one."""
-    memory = jax.eval_shape(algorithm.init, _model_shape(problem))
     slot = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), memory.slots)
     found = _origins(lambda server: step.send(server, slot), memory.server)
     return [None if i is None else names[i] or None for i in found]
@@ -183,14 +183,7 @@ def _origins(function: Callable[[Any], Any], tree: Any) -> list[int | None]:
     return [place.get(id(variable)) for variable in traced.outvars]
 
 
-def _memory(algorithm: Algorithm, problem: Problem, names: list[str]) -> dict[str, list[tuple[str, str, int]]]:
-    x = _model_shape(problem)
-    memory = jax.eval_shape(algorithm.init, x)
-    if algorithm.remember is not None:
-        remember = algorithm.remember
-        known = problem.population
-        own = jax.eval_shape(lambda x, shared, row: remember(x, known.view(shared, row)), x, known.shared, known.row)
-        memory = memory._replace(clients=own)
+def _memory(memory: Memory, names: list[str]) -> dict[str, list[tuple[str, str, int]]]:
     places = (
         ("server", memory.server, names),
         ("server, per client", memory.slots, None),

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-# Okabe and Ito's palette, without its yellow (too light for lines on white); greys for centralised baselines.
-COLOURS = {
-    "fedlin": "#D55E00",
-    "scaffold": "#0072B2",
-    "fedavg": "#E69F00",
-    "fedprox": "#CC79A7",
-    "fednova": "#56B4E9",
-    "fedsplit": "#009E73",
-    "fedsgd": "#000000",
-    "fedtrack": "#7B3294",
-    "gd": "#8C8C8C",
-    "sgd": "#8C8C8C",
-    "iag": "#8C8C8C",
-}
+from ..theory.methods import KNOWN
+from ..theory.methods.centralised import GREY
+
+# Those of the records: Okabe and Ito's palette, without its yellow (too light for lines on white); grey for centralised ones.
+COLOURS = {name: known.colour for name, known in KNOWN.items() if known.colour is not None}
 OTHERS = ("#882255", "#117733", "#332288", "#999933", "#44AA99", "#661100")
 DASHES = ("-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.5, 1.2, 1.5)))
-CENTRALISED = {"gd", "sgd", "iag"}
 
 RC: dict[Any, Any] = {
     "font.size": 9.0,
@@ -48,15 +38,25 @@ class Look(NamedTuple):
     width: float
 
 
-def looks(names: list[str]) -> list[Look]:
-    """A look for every method, by name; variants of one method share its colour and differ in their dashes."""
-    own = [name for name in dict.fromkeys(names) if name not in COLOURS]
+def colour_of(method: str) -> str | None:
+    """The colour of a method by its name; a user's method stands for itself with the colour that its record gives it.
+
+    >>> colour_of("fedlin"), colour_of("#882255"), colour_of("mine")
+    ('#D55E00', '#882255', None)
+    """
+    return COLOURS.get(method, method if method.startswith("#") else None)
+
+
+def looks(methods: list[str]) -> list[Look]:
+    """A look for every method, by name or colour; variants of one method share its colour and differ in their dashes."""
+    own = [name for name in dict.fromkeys(methods) if colour_of(name) is None]
     extra = {name: OTHERS[i % len(OTHERS)] for i, name in enumerate(own)}
     seen: dict[str, int] = {}
     found = []
-    for name in names:
+    for name in methods:
         variant = seen.get(name, 0)
         seen[name] = variant + 1
-        dash = DASHES[(variant + (1 if name in CENTRALISED else 0)) % len(DASHES)]
-        found.append(Look(COLOURS.get(name) or extra[name], dash, 1.5))
+        colour = colour_of(name) or extra[name]
+        dash = DASHES[(variant + (1 if colour == GREY else 0)) % len(DASHES)]
+        found.append(Look(colour, dash, 1.5))
     return found

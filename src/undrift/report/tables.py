@@ -12,7 +12,6 @@ from rich.text import Text
 
 from ..engine.history import Result
 from ..studies.comparison import ROUNDING, TARGETS, Outcome
-from .style import COLOURS
 
 
 def plain_table(title: str | None = None, caption: str | None = None) -> Table:
@@ -51,7 +50,7 @@ def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
 
 
 def _row(outcome: Outcome, gap: bool, tested: bool) -> list[Any]:
-    colour = COLOURS.get(outcome.name, "default")
+    colour = outcome.colour or "default"
     cells: list[Any] = [Text(outcome.label, style=f"bold {'default' if colour == '#000000' else colour}")]
     if outcome.best is None:
         first = int(np.min(outcome.diverged))

@@ -24,6 +24,8 @@ from ..oracles import Oracle
 from ..problems.base import Problem
 from ..recipe import THEOREM, Factory, Method, method
 from ..resources import Resources
+from ..theory.known import Known
+from ..theory.methods import known_of
 from .catalogue import PROBLEMS
 from .paths import absolute_paths
 from .solver import OPTIONS, solver_from
@@ -163,6 +165,11 @@ def parameters_of(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {**own, **OPTIONS} if "solver" in signature.parameters else own
 
 
+def traced_by(factory: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters that are numbers of the compiled program, and can be left to a theorem."""
+    return getattr(factory, "traced", ("eta",))
+
+
 def _plain(annotation: Any) -> bool:
     return any(kind in (int, float, bool, str) for kind in (annotation, *typing.get_args(annotation)))
 
@@ -184,11 +191,21 @@ class MethodMaker:
             if key not in valid:
                 raise unknown(f"key of {spec.name}", key, [*valid, *METHOD_WORDS])
             for single in entry if isinstance(entry, list) else [entry]:
-                if single == THEOREM and key in getattr(factory, "traced", ("eta",)):
+                if single == THEOREM and key in traced_by(factory):
                     continue
                 check_kind(spec.name, key, single, valid[key].annotation)
         links = (None if c is None else construct(c, COMPRESSORS, "compressor") for c in (spec.up, spec.down))
         return cls(spec, factory, *links)
+
+    @property
+    def traced(self) -> tuple[str, ...]:
+        """The parameters that are numbers."""
+        return traced_by(self.factory)
+
+    @property
+    def known(self) -> Known:
+        """What is known of the method."""
+        return known_of(self.factory)
 
     @property
     def own_links(self) -> bool:

@@ -124,14 +124,8 @@ def npz(path: str, kind: str = "auto", l2: float = 0.0) -> Problem:
 
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
-    "digits": digits,
-    "least_squares": least_squares,
-    "logistic_synthetic": logistic_synthetic,
-    "quadratic": quadratic,
-    "figure1": figure1,
-    "fedsplit": fedsplit,
-    "npz": npz,
-    "network": network,
+    function.__name__: function
+    for function in (digits, least_squares, logistic_synthetic, quadratic, figure1, fedsplit, npz, network)
 }
 
 

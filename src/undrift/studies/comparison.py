@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ..api import sweep
 from ..engine.history import History, Result
-from ..engine.sweep import sweep
 from ..problems.base import Problem
 from ..recipe import Method
 from ..report.relative import relative_gap
@@ -33,6 +33,7 @@ class Outcome:
     x: np.ndarray  # (points, seeds, d)
     diverged: np.ndarray  # (points, seeds): first bad round, or −1
     seconds: float
+    colour: str | None = None  # that the method's record gives it
 
     @functools.cached_property
     def best(self) -> int | None:
@@ -138,6 +139,7 @@ def play_one(
         swept.x.reshape(len(points), len(seeds), -1),
         swept.diverged.reshape(len(points), len(seeds)),
         swept.seconds,
+        maker.known.colour,
     )
 
 

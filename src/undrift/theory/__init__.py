@@ -14,12 +14,14 @@ from .adviser import advise
 from .bound import Assumption, Bound
 from .constants import Constants, constants
 from .iterates import local_points, running_means, weighted_means
+from .known import Chosen, Known, Usual
 from .quantity import Quantity, exact, measured
 from .step_rule import promise
 from .verdict import Verdict, check
 
 __all__ = [
-    "Assumption", "Bound", "Constants", "Quantity", "Verdict", "advise", "centralised", "check", "constants", "curvature",
+    "Assumption", "Bound", "Chosen", "Constants", "Known", "Quantity", "Usual", "Verdict", "advise", "centralised",
+    "check", "constants", "curvature",
     "exact", "fedavg", "fedlin", "fedtrack", "local_points", "measured", "promise", "round_map", "running_means", "ssl",
     "stability", "surrogate", "weighted_means",
 ]  # fmt: skip

@@ -20,6 +20,11 @@ from .constants import Constants
 VARIANCE = "unbiased gradients of variance ≤ σ² (Assumption 2)"
 
 
+def largest_step(L: float) -> float:
+    """η̃ = 1/(6L), the longest effective step that the theorems for convex losses allow."""
+    return 1 / (6 * L)
+
+
 @dataclasses.dataclass(frozen=True)
 class Theorem:
     """A theorem of this shape for one method, one problem and one K."""
@@ -52,7 +57,7 @@ class Theorem:
     ) -> Bound:
         """front·μ‖x_0 − x*‖² exp(−½μη̃(R + late)) + floor(η̃), for R ≥ 1/(μη̃)."""
         L, mu, assumptions = smooth_and_strongly_convex(self.name, self.constants)
-        eta, star = step_within(self.name, "η̃", step, 1 / (6 * L), "1/(6L)"), self.zeta_star_sq()
+        eta, star = step_within(self.name, "η̃", step, largest_step(L), "1/(6L)"), self.zeta_star_sq()
         rest, first = floor(eta, float(star)), 1 / (mu * eta)
 
         def values(t: np.ndarray, start: float) -> np.ndarray:
@@ -74,7 +79,7 @@ class Theorem:
     def convex(self, step: float | None, statement: str, front: float, floor: Callable[[float, float], float]) -> Bound:
         """front·‖x_0 − x*‖²/(η̃R) + floor(η̃)."""
         L, assumptions = smooth(self.name, self.constants)
-        eta, star = step_within(self.name, "η̃", step, 1 / (6 * L), "1/(6L)"), self.zeta_star_sq()
+        eta, star = step_within(self.name, "η̃", step, largest_step(L), "1/(6L)"), self.zeta_star_sq()
         rest = floor(eta, float(star))
         return self._bound(
             "gap of the weighted mean",
@@ -92,7 +97,7 @@ class Theorem:
         """3(f(x_0) − f*)/(η̃R) + floor(η̃) bounds min_{r≤R} E‖∇f(x_r)‖²."""
         L, assumptions = smooth(self.name, self.constants)
         B_sq, zeta_sq = self.dissimilarity()
-        limit = 1 / (6 * L * (float(B_sq) + 1))
+        limit = largest_step(L) / (float(B_sq) + 1)
         eta = step_within(self.name, "η̃", step, limit, "1/(6L(B² + 1))")
         rest = floor(eta, float(zeta_sq))
         return self._bound(
@@ -158,14 +163,14 @@ def tuned_strongly_convex(mu: float, L: float, start: float, rounds: int, c1: fl
     ratios = [a**2 * start * rounds / c1] if c1 > 0 else []
     ratios += [a**3 * start * rounds**2 / c2] if c2 > 0 else []
     if not ratios:
-        return 1 / (6 * L)
-    return min(1 / (6 * L), math.log(max(2.0, min(ratios))) / (a * rounds))
+        return largest_step(L)
+    return min(largest_step(L), math.log(max(2.0, min(ratios))) / (a * rounds))
 
 
 def tuned_convex(L: float, start: float, rounds: int, c1: float, c2: float) -> float:
     """Lemma 8's step for R rounds: min{1/(6L), (r₀/(c₁(R + 1)))^{1/2}, (r₀/(c₂(R + 1)))^{1/3}}."""
     require_positive("the tuned step", "at least one round", "R", rounds, "give the number of rounds")
-    steps = [1 / (6 * L)]
+    steps = [largest_step(L)]
     steps += [math.sqrt(start / (c1 * (rounds + 1)))] if c1 > 0 else []
     steps += [(start / (c2 * (rounds + 1))) ** (1 / 3)] if c2 > 0 else []
     return min(steps)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import InputError
 from ..problems.base import Problem
 from ..problems.custom import Custom
-from ..problems.least_squares import GramLeastSquares, LeastSquares
-from ..problems.logistic import Logistic
 from ..problems.pooled import Pooled
-from ..problems.quadratic import QuadraticFamily, constants_from_spectra
+from ..problems.quadratic import constants_from_spectra
 from .quantity import Quantity, exact
 
 MEAN_COST_LIMIT = 2e10  # d³ (or N·d²) up to which the spectrum of f itself is computed
@@ -40,9 +38,10 @@ def curvature(problem: Problem) -> Curvature:
         return Curvature(L, mu, L, mu, mu if mu > 0 else None)
     L, mu = exact(known.L, "max_i L_i"), exact(known.mu, "min_i μ_i")
     spectrum = _spectrum_of_mean(problem)
-    if isinstance(problem, Logistic):
-        l2 = exact(float(problem.shared["l2"]), "the regulariser")
-        top = None if spectrum is None else exact(float(spectrum[-1]) / 4 + l2, "at x = 0")
+    factors = problem.factors()
+    if factors is not None and not problem.constant_hessians:  # steepest at x = 0, flat far out
+        l2 = exact(factors.l2, "the regulariser")
+        top = None if spectrum is None else exact(float(spectrum[-1]) * factors.steepest + l2, "at x = 0")
         return Curvature(L, mu, top, l2, l2 if l2 > 0 else None)
     if spectrum is None:
         return Curvature(L, mu)
@@ -55,15 +54,16 @@ def curvature(problem: Problem) -> Curvature:
 
 def _spectrum_of_mean(problem: Problem) -> np.ndarray | None:
     """Eigenvalues of Σ w_i H_i (of Σ w_i A_iᵀA_i for a linear model); None where that would cost too much."""
-    if isinstance(problem, QuadraticFamily):
-        if problem.dim**3 > MEAN_COST_LIMIT:
-            return None
-        return np.linalg.eigvalsh(np.asarray(problem.shared["hessian"], np.float64))
-    m, n, d = problem.stack["A"].shape
+    mean, factors = problem.mean_hessian(), problem.factors()
+    if mean is not None:
+        return None if problem.dim**3 > MEAN_COST_LIMIT else np.linalg.eigvalsh(mean)
+    if factors is None:
+        return None
+    m, n, d = factors.A.shape
     if m * n * d * min(m * n, d) > MEAN_COST_LIMIT:
         return None
     root = np.sqrt(np.asarray(problem.weights, np.float64))[:, None, None]
-    singular = np.linalg.svd((np.asarray(problem.stack["A"], np.float64) * root).reshape(-1, d), compute_uv=False)
+    singular = np.linalg.svd((np.asarray(factors.A, np.float64) * root).reshape(-1, d), compute_uv=False)
     return np.sort(np.concatenate([singular**2, np.zeros(d - len(singular))]))
 
 
@@ -78,16 +78,15 @@ def component_smoothness(problem: Problem, batch: int = 1) -> list[np.ndarray] |
     >>> [row.tolist() for row in component_smoothness(p)]
     [[1.0, 4.0], [9.0, 1.0]]
     """
-    if not isinstance(problem, GramLeastSquares | LeastSquares | Logistic):
+    factors = problem.factors()
+    if factors is None:
         return None
-    quarter, l2 = (0.25, float(problem.shared["l2"])) if isinstance(problem, Logistic) else (1.0, 0.0)
-    blocks, sizes = np.asarray(problem.stack["A"], np.float64), problem.sizes
     found = []
-    for A, n in zip(blocks, sizes, strict=True):
+    for A, n in zip(np.asarray(factors.A, np.float64), problem.sizes, strict=True):
         parts = [A[start : min(start + batch, n)] for start in range(0, int(n), batch)]
         norms = [_squared_norm(part) for part in parts]
-        shares = [l2 * len(part) / n for part in parts]
-        found.append(quarter * np.array(norms) + np.array(shares))
+        shares = [factors.l2 * len(part) / n for part in parts]
+        found.append(factors.steepest * np.array(norms) + np.array(shares))
     return found
 
 
@@ -118,13 +117,13 @@ def quadratic_dissimilarity(problem: Problem, zeta_star_sq: float) -> Dissimilar
     Σ w_i‖∇f_i − ∇f‖² ≤ 2uᵀMu + 2ζ*², M = Σ w_i(H_i − H)², and uᵀMu ≤ λ_max(H⁻¹MH⁻¹)‖∇f‖² as ∇f = Hu. Where all H_i are equal
     B² = 0 and ζ² = ζ*².
     """
-    if not isinstance(problem, QuadraticFamily):
+    mean = problem.mean_hessian()
+    if mean is None:
         return None
-    hessians, mean = np.asarray(problem.stack["hessian"], np.float64), np.asarray(problem.shared["hessian"], np.float64)
     values, vectors = np.linalg.eigh(mean)
     if values[0] <= len(values) * np.finfo(float).eps * abs(values[-1]):
         return None  # ∇f(x) = 0 far from x*: no B² is large enough
-    off = hessians - mean
+    off = problem.hessians(np.zeros(problem.dim)) - mean
     if not np.any(np.abs(off) > 1e-14 * abs(values[-1])):
         return Dissimilarity(exact(0.0, "all Hessians are equal"), exact(zeta_star_sq, "ζ*²"))
     root = (vectors / values) @ vectors.T
@@ -136,17 +135,7 @@ def quadratic_dissimilarity(problem: Problem, zeta_star_sq: float) -> Dissimilar
 
 def all_hessians_equal(problem: Problem) -> bool:
     """Whether ∇f_i − ∇f is the same everywhere."""
-    if not isinstance(problem, QuadraticFamily):
+    if problem.mean_hessian() is None:
         return False
-    hessians = np.asarray(problem.stack["hessian"])
+    hessians = problem.hessians(np.zeros(problem.dim))
     return bool(np.all(hessians == hessians[:1]))
-
-
-def all_clients_equal(problem: Problem) -> bool:
-    """Whether all f_i are the same function, as far as the data show it."""
-    stack: Any = problem.stack
-    if isinstance(problem, QuadraticFamily):
-        stack = {key: stack[key] for key in ("hessian", "linear")}
-    import jax
-
-    return all(bool(np.all(np.asarray(leaf) == np.asarray(leaf)[:1])) for leaf in jax.tree.leaves(stack))

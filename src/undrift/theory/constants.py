@@ -16,7 +16,6 @@ from .. import precision
 from ..errors import InputError
 from ..oracles import Full, MiniBatch, Noisy, Oracle
 from ..problems.base import Optimum, Problem
-from ..vectorise import take
 from . import closed_form as closed
 from . import curvature as spectra
 from .quantity import Quantity, exact, measured
@@ -132,7 +131,7 @@ def constants(
         clients=problem.clients,
         dim=problem.dim,
         equal_weights=_equal_weights(problem),
-        identical=closed.all_clients_equal(problem),
+        identical=problem.all_alike(),
         **known._asdict(),
         L_components=closed.fedtrack_smoothness(problem),
         distance=None if at is None or optimum is None else at(float(np.linalg.norm(start - optimum.x)), ""),
@@ -152,16 +151,13 @@ def constants(
 def known_without_measuring(problem: Problem) -> Constants:
     """What closed forms give at once: enough for most step sizes, no gradient is evaluated but those at x*."""
     optimum = known_optimum(problem)
-    star = None
-    if optimum is not None:
-        with precision.scope(problem.dtype):
-            star = _at_optimum(problem, optimum)
+    star = None if optimum is None else _at_optimum(problem, optimum)
     found = None if star is None else closed.quadratic_dissimilarity(problem, float(star))
     return Constants(
         clients=problem.clients,
         dim=problem.dim,
         equal_weights=_equal_weights(problem),
-        identical=closed.all_clients_equal(problem),
+        identical=problem.all_alike(),
         **closed.curvature(problem)._asdict(),
         L_components=closed.fedtrack_smoothness(problem),
         zeta_star_sq=star,
@@ -259,13 +255,8 @@ def gaps_at(problem: Problem, points: np.ndarray) -> np.ndarray:
         return np.asarray(_gaps(problem, jnp.asarray(points, problem.dtype), reference), np.float64)
 
 
-@jax.jit
-def _gradients(problem: Any, x: jax.Array) -> jax.Array:
-    return problem.each(lambda f: f.gradient(x))
-
-
 def _at_optimum(problem: Problem, optimum: Optimum) -> Quantity:
-    gradients = np.asarray(_gradients(problem, jnp.asarray(optimum.x, problem.dtype)), np.float64)
+    gradients = problem.gradients(optimum.x)
     value = float(np.asarray(problem.weights, np.float64) @ np.sum(gradients**2, axis=1))
     return Quantity(value, "given" if optimum.how == "given" else "exact", "at x*")
 
@@ -342,7 +333,7 @@ def variance_at_optimum(problem: Problem) -> float:
     sizes = problem.sizes.astype(float)
     with precision.scope(problem.dtype):
         spread = np.asarray(_component_spread(problem, jnp.asarray(x[None]), int(sizes.max())), np.float64)[0]
-        gradients = np.asarray(_gradients(problem, jnp.asarray(x)), np.float64)
+    gradients = problem.gradients(x)
     squares = sizes * spread + np.sum(gradients**2, axis=1) / sizes  # Σ_j ‖∇f̂_ij‖²
     return float(sizes.sum() * (np.asarray(problem.weights, np.float64) ** 2 @ squares))
 
@@ -352,7 +343,7 @@ def _component_spread(problem: Any, points: jax.Array, capacity: int) -> jax.Arr
     """(points, m): the mean over samples of ‖∇f̂_j − mean_j ∇f̂_j‖²."""
 
     def one(x: jax.Array, i: jax.Array) -> jax.Array:
-        loss = problem.client(take(problem.stack, i))
+        loss = problem.loss_of(i)
         numbers, single = jnp.arange(capacity), jnp.ones((1,), x.dtype)
         place = jnp.minimum(numbers, loss.size - 1)
         rows = jax.vmap(lambda j: loss.partial_gradient(x, j[None], single))(place)
@@ -369,7 +360,7 @@ def _sampled_spread(problem: Any, oracle: Oracle, points: jax.Array) -> jax.Arra
     keys = jax.random.split(jax.random.key(0), DRAWS)
 
     def one(x: jax.Array, i: jax.Array) -> jax.Array:
-        loss = problem.client(take(problem.stack, i))
+        loss = problem.loss_of(i)
         full = loss.gradient(x)
         return jnp.mean(jax.lax.map(lambda k: jnp.sum((oracle.gradient(loss, x, k, 0) - full) ** 2), keys))
 

@@ -16,7 +16,6 @@ import numpy as np
 from .. import precision
 from ..errors import InputError
 from ..problems.base import Problem
-from ..vectorise import take
 
 MOST_PRODUCTS = 300
 CHECK_EVERY = 5
@@ -131,7 +130,7 @@ def _tridiagonal(diagonal: list[float], off: list[float]) -> tuple[np.ndarray, n
 
 @jax.jit
 def _client_product(problem: Any, client: jax.Array, x: jax.Array, v: jax.Array) -> jax.Array:
-    loss = problem.client(take(problem.stack, client))
+    loss = problem.loss_of(client)
     return jax.jvp(loss.gradient, (x,), (v,))[1]
 
 

@@ -18,6 +18,21 @@ from .bound import Assumption, Bound, known, longest, per_client, required, same
 from .constants import Constants
 
 
+def plain_step(L: float) -> float:
+    """η̄ = 1/(6L) of Theorem 1, and the largest of Theorem 4."""
+    return 1 / (6 * L)
+
+
+def sparse_step(L: float, delta: float) -> float:
+    """η̄ = 1/(2(2 + √δ)L) of Theorem 6."""
+    return 1 / (2 * (2 + math.sqrt(delta)) * L)
+
+
+def memory_step(L: float, delta: float, C: float = 1.0) -> float:
+    """η̄ = 1/(72LδC) of Theorems 7 (where C is 1) and 8."""
+    return 1 / (72 * L * delta * C)
+
+
 def strongly_convex(constants: Constants, steps: Any = 1) -> Bound:
     """Theorem 1 (and 9): η_i = 1/(6Lτ_i) gives f(x_T) − f* ≤ (1 − 1/(6κ))^T (f(x_0) − f*).
 
@@ -29,14 +44,14 @@ def strongly_convex(constants: Constants, steps: Any = 1) -> Bound:
     """
     theorem = "FedLin, Theorem 1"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
-    rate = 1 - mu / (6 * L)
+    eta, rate = plain_step(L), 1 - mu / (6 * L)
     return Bound(
         theorem=theorem,
         statement="f(x_T) − f* ≤ (1 − 1/(6κ))^T (f(x_0) − f*)",
         method="fedlin",
         subject="gap",
-        numbers={"eta": 1 / (6 * L)},
-        eta=per_client(1 / (6 * L), steps),
+        numbers={"eta": eta},
+        eta=per_client(eta, steps),
         start="gap",
         assumptions=assumptions,
         rate=rate,
@@ -157,8 +172,8 @@ def noisy(constants: Constants, steps: Any = 1, eta_bar: float | None = None) ->
     theorem = "FedLin, Theorem 4"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
     sigma_sq = required(theorem, "unbiased gradients of variance ≤ σ²", "σ²", constants.sigma_sq, "name the oracle")
-    limit = 1 / (6 * L)
-    eta = 1 / (12 * L) if eta_bar is None else step_within(theorem, "η̄", eta_bar, limit, "1/(6L)")
+    limit = plain_step(L)
+    eta = limit / 2 if eta_bar is None else step_within(theorem, "η̄", eta_bar, limit, "1/(6L)")
     rate, floor = 1 - eta * mu / 2, 50 * eta * sigma_sq / mu
     covered = eta <= (1 + 1e-9) / (12 * L)
     proof = Assumption(
@@ -219,7 +234,7 @@ def server_sparse(constants: Constants, delta: float, steps: Any = 1) -> Bound:
     theorem = "FedLin, Theorem 6"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
     d = _level(theorem, delta)
-    eta = 1 / (2 * (2 + math.sqrt(d)) * L)
+    eta = sparse_step(L, d)
     rate = 1 - mu / (2 * d * (2 + math.sqrt(d)) * L)
     return Bound(
         theorem=theorem,
@@ -247,7 +262,7 @@ def server_sparse_memory(constants: Constants, delta: float, steps: Any = 1) -> 
     theorem = "FedLin, Theorem 7"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
     d = _level(theorem, delta)
-    eta, rate, kappa = 1 / (72 * L * d), 1 - mu / (96 * d * L), L / mu
+    eta, rate, kappa = memory_step(L, d), 1 - mu / (96 * d * L), L / mu
     return Bound(
         theorem=theorem,
         statement="f(x_T) − f* ≤ 2κ (1 − 1/(96δκ))^T (f(x_0) − f*)",
@@ -280,7 +295,7 @@ def client_sparse_memory(constants: Constants, delta: float, steps: Any = 1, eta
     C = required(theorem, assumption, "C", constants.C, MEASURE)
     D = required(theorem, assumption, "D", constants.D, MEASURE)
     d = _level(theorem, delta)
-    eta = step_within(theorem, "η̄", eta_bar, 1 / (72 * L * d * C), "1/(72LδC)")
+    eta = step_within(theorem, "η̄", eta_bar, memory_step(L, d, C), "1/(72LδC)")
     rate, floor = 1 - 0.75 * eta * mu, 16 / 3 * eta * (6 / (d * C) + d) * D / mu
     return Bound(
         theorem=theorem,

@@ -19,6 +19,11 @@ COMPONENTS = "L_ij-smoothness of every component f_ij"
 UNKNOWN = "it is exact for least squares and logistic regression; else give constants with L_components"
 
 
+def step_size(L: float, H: float) -> float:
+    """η = 1/(18LH) of all three theorems."""
+    return float(1 / (18 * L * H))
+
+
 def strongly_convex(constants: Constants, steps: Any = 1) -> Bound:
     """Theorem 1: η = 1/(18LH) gives f(x_T) − f* ≤ (1 − 1/(18κ))^T (f(x_0) − f*), κ = L/μ with L = max_ij L_ij.
 
@@ -66,8 +71,8 @@ def nonconvex(constants: Constants, steps: Any = 1) -> Bound:
         statement="min_{t<T} ‖∇f(x_t)‖² ≤ (36L/T)(f(x_0) − f(x_T))",
         method="fedtrack",
         subject="smallest sq_gradient",
-        numbers={"eta": 1 / (18 * L * H)},
-        eta=np.asarray(1 / (18 * L * H)),
+        numbers={"eta": step_size(L, H)},
+        eta=np.asarray(step_size(L, H)),
         start="gap",
         assumptions=(known(COMPONENTS, L), same_steps(steps)),
         rate=None,
@@ -92,8 +97,8 @@ def _linear(theorem: str, constants: Constants, steps: Any, mu: float, assumptio
         statement="f(x_T) − f* ≤ (1 − 1/(18κ))^T (f(x_0) − f*)",
         method="fedtrack",
         subject="gap",
-        numbers={"eta": 1 / (18 * L * H)},
-        eta=np.asarray(1 / (18 * L * H)),
+        numbers={"eta": step_size(L, H)},
+        eta=np.asarray(step_size(L, H)),
         start="gap",
         assumptions=(known(COMPONENTS, L), assumption, same_steps(steps)),
         rate=rate,

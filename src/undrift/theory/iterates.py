@@ -13,7 +13,6 @@ from .. import precision
 from ..errors import InputError
 from ..oracles import Full, Oracle
 from ..problems.base import Problem
-from ..vectorise import take
 from .bound import Bound
 from .constants import gaps_at
 
@@ -91,7 +90,7 @@ def _replay(problem: Any, oracle: Oracle, steps: int, starts: jax.Array, seed: j
     from ..engine.interpret import LOCAL, exchange_key  # theory knows no engine, but keys are made there
 
     def client(x: jax.Array, key: jax.Array, i: jax.Array) -> jax.Array:
-        loss = problem.client(take(problem.stack, i))
+        loss = problem.loss_of(i)
         own = jax.random.fold_in(key, i)
 
         def step(y: jax.Array, k: jax.Array) -> tuple[jax.Array, jax.Array]:

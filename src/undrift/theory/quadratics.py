@@ -6,15 +6,10 @@ import dataclasses
 from functools import cached_property
 from typing import Any, Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from .. import precision
 from ..errors import InputError
 from ..problems.base import Problem
-from ..problems.least_squares import LeastSquares
-from ..problems.quadratic import QuadraticFamily
 
 DENSE_LIMIT = 300  # d up to which Hessians are formed
 
@@ -97,20 +92,20 @@ class Quadratics:
         """
         if isinstance(problem, Quadratics):
             return problem
-        if isinstance(problem, QuadraticFamily):
-            hessians = np.asarray(problem.stack["hessian"], np.float64)
-            linear = np.asarray(problem.stack["linear"], np.float64)
-        elif isinstance(problem, LeastSquares):
-            A, b = (np.asarray(problem.stack[name], np.float64) for name in ("A", "b"))
-            hessians, linear = np.swapaxes(A, 1, 2) @ A, (b[:, None, :] @ A)[:, 0, :]
-        else:
+        if not getattr(problem, "constant_hessians", False):
             name = getattr(problem, "name", type(problem).__name__)
             raise InputError(
                 f"exact round maps and surrogates need constant Hessians (quadratics, least squares), not a {name} problem: "
                 "Quadratics.at(problem) gives its second-order model at x*"
             )
+        origin = np.zeros(problem.dim)
         weights = np.asarray(problem.weights, np.float64)
-        return cls(hessians, linear, weights / weights.sum(), np.asarray(problem.optimum.x, np.float64))
+        return cls(
+            problem.hessians(origin),
+            0.0 - problem.gradients(origin),
+            weights / weights.sum(),
+            np.asarray(problem.optimum.x, np.float64),
+        )
 
     @classmethod
     def at(cls, problem: Problem, x: Any = None) -> Quadratics:
@@ -118,33 +113,17 @@ class Quadratics:
 
         The model has ∇f_i(x*) and ∇²f_i(x), so its minimiser is x*. Quadratic problems are returned as they are.
         """
-        if isinstance(problem, Quadratics | QuadraticFamily | LeastSquares):
+        if problem.constant_hessians:
             return cls.of(problem)
         if problem.dim > DENSE_LIMIT:
             raise InputError(
                 f"the second-order model needs d×d Hessians, which are formed up to d = {DENSE_LIMIT}; here d = {problem.dim}"
             )
         best = np.asarray(problem.optimum.x, np.float64)
-        with precision.scope(problem.dtype):
-            where = jnp.asarray(best if x is None else x, problem.dtype)
-            hessians = _hessians(problem, where)
-            gradients = _gradients(problem, jnp.asarray(best, problem.dtype))
-        hessians = np.asarray(hessians, np.float64)
+        hessians = problem.hessians(best if x is None else x)
         weights = np.asarray(problem.weights, np.float64)
-        linear = hessians @ best - np.asarray(gradients, np.float64)
-        return cls((hessians + np.swapaxes(hessians, 1, 2)) / 2, linear, weights / weights.sum(), best, "linearised")
-
-
-@jax.jit
-def _hessians(problem: Any, x: jax.Array) -> jax.Array:
-    found: jax.Array = problem.each(lambda f: jax.jacfwd(f.gradient)(x))
-    return found
-
-
-@jax.jit
-def _gradients(problem: Any, x: jax.Array) -> jax.Array:
-    found: jax.Array = problem.each(lambda f: f.gradient(x))
-    return found
+        linear = hessians @ best - problem.gradients(best)
+        return cls(hessians, linear, weights / weights.sum(), best, "linearised")
 
 
 def geometric_sum(ratio: np.ndarray, count: np.ndarray) -> np.ndarray:

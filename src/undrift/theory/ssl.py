@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .averaged import Theorem, theorem, tuned_convex, tuned_strongly_convex
+from .averaged import Theorem, largest_step, theorem, tuned_convex, tuned_strongly_convex
 from .bound import Bound, required
 from .constants import Constants
 
@@ -96,7 +96,7 @@ def tuned(constants: Constants, steps: Any = 1, *, rounds: int) -> Bound:
     c1, c2 = 3 * sigma_sq / (M * K), 45 * L * sigma_sq / (8 * M * K) + 15 * L * star / (4 * M)
     if mu > 0:
         step = tuned_strongly_convex(mu, L, float(distance) ** 2, rounds, c1, c2)
-        return strongly_convex(constants, steps, min(max(step, 1 / (mu * rounds)), 1 / (6 * L)))
+        return strongly_convex(constants, steps, min(max(step, 1 / (mu * rounds)), largest_step(L)))
     return convex(constants, steps, tuned_convex(L, float(distance) ** 2, rounds, c1, c2))
 
 

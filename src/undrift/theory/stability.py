@@ -17,21 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from ..algorithms import METHODS
 from ..errors import InputError, unknown
 from ..problems.base import Problem
 from ..problems.quadratic import quadratic
 from . import round_map
+from .known import Known
+from .methods import KNOWN
 from .quadratics import Quadratics
 from .round_map import RoundMap
 
-MAPS: dict[str, Callable[..., RoundMap]] = {
-    "fedsgd": lambda problem, eta, steps: round_map.fedsgd(problem, eta),
-    "gd": round_map.gd,
-    "fedavg": round_map.fedavg,
-    "fednova": round_map.fednova,
-    "scaffold": round_map.scaffold,
-    "fedlin": round_map.fedlin,
-}
 SCAN = 1.04  # factor between step sizes of the scan for the first crossing
 DIGITS = 1e-12  # relative precision of a limit
 
@@ -76,7 +71,7 @@ def spectral_radii(problem: Any, etas: Sequence[float], steps: Sequence[Any], me
     array([[ 0.902, 42.25 ],
            [ 0.905,  2.531]])
     """
-    made = _map_of(method)
+    _, made = _known(method)
     family = Quadratics.of(problem)
     return np.array([[made(family, float(eta), count).spectral_radius for eta in etas] for count in steps])
 
@@ -102,13 +97,13 @@ def stable_intervals(
 ) -> list[tuple[float, float]]:
     """Intervals of step sizes on which the spectral radius is below 1, from a scan up to `up_to`, their ends bisected.
 
-    By default the scan ends where every client's own local steps blow up for certain: 4τ/L for FedLin, 4/L for the others.
+    By default the scan ends where every client's own local steps blow up for certain: at 4τ times the order of magnitude of the
+    method's step, that is at 4τ/L for FedLin, whose clients take η/τ, and at 4/L where they take η.
     """
-    made = _map_of(method)
+    known, made = _known(method)
     family = Quadratics.of(problem)
-    longest = float(np.max(np.asarray(steps)))
-    scale = (longest if method == "fedlin" else 1.0) / family.smoothness
-    top = 4 * scale if up_to is None else float(up_to)
+    scale = known.scale(family.smoothness, 0.0, np.asarray(steps))
+    top = 4 * float(np.max(np.asarray(steps))) * scale if up_to is None else float(up_to)
 
     def stable(eta: float) -> bool:
         return made(family, eta, steps).spectral_radius < 1
@@ -123,7 +118,7 @@ def stable_intervals(
         return low if before else high
 
     found: list[tuple[float, float]] = []
-    eta = begin = scale / (100 * longest)
+    eta = begin = scale / 100
     inside = stable(eta)
     if inside:
         begin = 0.0  # small enough steps are stable where any are
@@ -142,7 +137,15 @@ def stable_intervals(
     return [*found, (begin, eta)] if inside else found
 
 
-def _map_of(method: str) -> Callable[..., RoundMap]:
-    if method not in MAPS:
-        raise unknown("method with a step size and a round map", method, MAPS)
-    return MAPS[method]
+def _known(method: str) -> tuple[Known, Callable[[Quadratics, float, Any], RoundMap]]:
+    """The record of a method, and its round map as a function of its step size, other parameters at their defaults."""
+    known = KNOWN.get(method, Known())
+    rounds = known.round_map
+    if rounds is None:
+        able = [name for name, one in KNOWN.items() if one.round_map is not None]
+        raise unknown("method with a step size and a round map", method, able)
+
+    def made(q: Quadratics, step: float, steps: Any) -> RoundMap:
+        return rounds(q, METHODS[method](**{known.number: step}).parameters, steps)
+
+    return known, made

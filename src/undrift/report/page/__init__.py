@@ -33,8 +33,9 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
 
     A series is {label, kind, x, y, low, high, method, of}: kind is "measured" or "bound", x maps axes ("round", "bytes",
     "gradients", "seconds" or a name of your own) to columns as long as y. Values that are not finite are left out of the
-    curve. `method` chooses the colour (the label does where it is missing), `of` the measured series that a bound belongs to
-    (else the one whose label the bound's begins with, else the one before it). At or below `floor` a value counts as rounding.
+    curve. `method` chooses the colour, by its name or as "#rrggbb" (the label does where it is missing), `of` the measured
+    series that a bound belongs to (else the one whose label the bound's begins with, else the one before it). At or below
+    `floor` a value counts as rounding.
 
     >>> import tempfile
     >>> curve = {"label": "fedlin", "kind": "measured", "x": {"round": [0, 1, 2]}, "y": [1.0, 0.1, float("nan")]}

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ..style import COLOURS, OTHERS
+from ..style import OTHERS, colour_of
 
-LIGHT_GROUND, DARK_GROUND = "#ffffff", "#1a1d21"  # as in style.css
+DARK_GROUND = "#1a1d21"  # as in style.css
 POOL = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7B3294", *OTHERS, "#8C8C8C", "#000000")
 CONTRAST = 4.0  # least contrast of a line on dark ground
 
@@ -24,7 +24,7 @@ def coloured(figures: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _in_one_figure(series: Sequence[dict[str, Any]], known: dict[str, str]) -> list[dict[str, Any]]:
-    wanted = [known.get(one["label"]) or COLOURS.get(method_of(one)) for one in series]
+    wanted = [known.get(one["label"]) or colour_of(method_of(one)) for one in series]
     chosen: list[str | None] = [None] * len(series)
     for i, one in enumerate(series):
         if one["of"] is None:
@@ -43,7 +43,7 @@ def _free(taken: Sequence[str | None], turn: int) -> str:
 
 
 def method_of(series: dict[str, Any]) -> str:
-    """The method that a series shows: said, or the first word of its label.
+    """The method that a series shows (or a colour): said, or the first word of its label.
 
     >>> method_of({"method": None, "label": "FedLin, τ = 10"})
     'fedlin'

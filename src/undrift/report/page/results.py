@@ -40,7 +40,7 @@ def compare_document(
     `chosen` says which rule chose a parameter, `summary` is what summary.json holds, `promises` are the guarantees by label.
     """
     arrived = [outcome for outcome in outcomes if outcome.best is not None]
-    histories = [(o.label, o.name, {name: o.column(name) for name in o.history}) for o in arrived]
+    histories = [(o.label, o.colour or o.name, {name: o.column(name) for name in o.history}) for o in arrived]
     seeds = summary["seeds"]["run"]
     note = "Each method at the best step size of its grid."
     if len(seeds) > 1:
@@ -60,7 +60,13 @@ def compare_document(
 
 
 def run_document(
-    study: Study, label: str, result: Result, problem: str, summary: Mapping[str, Any], promise: Promise | None = None
+    study: Study,
+    label: str,
+    result: Result,
+    problem: str,
+    summary: Mapping[str, Any],
+    promise: Promise | None = None,
+    colour: str | None = None,
 ) -> dict[str, Any]:
     """The page of `undrift run`; `promise`: the guarantee that covers the run, drawn beside the curve and checked."""
     columns = {name: column[None, :] for name, column in result.history.items()}
@@ -73,7 +79,7 @@ def run_document(
         "setting": _setting(study, {label: summary["chosen"]}, summary["resources"]),
         "claims": [] if promise is None else [promise.claim()],
         "figures": _with_promises(
-            _figures([(label, study.methods[0].name, columns)], ""),
+            _figures([(label, colour or study.methods[0].name, columns)], ""),
             {} if promise is None else {label: promise},
             {label: result},
         ),

@@ -1,0 +1,173 @@
+"""FedAvg, FedProx, FedNova and SCAFFOLD, and split learning in parallel: local steps, then a mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...engine.description import Run
+from ...errors import InputError
+from ...plan import Uniform
+from ...problems.base import Problem
+from ...problems.quadratic import QuadraticFamily
+from .. import fedavg, round_map
+from ..averaged import largest_step
+from ..bound import Bound, known_steps, longest, required
+from ..constants import Constants
+from ..known import Chosen, Known, Usual, three_digits
+from ..needs import (
+    constants_of,
+    need_bounded_variance,
+    need_everyone,
+    need_minimiser,
+    need_plain,
+    need_whole_server_step,
+    not_in_closed_form,
+    number,
+    smoothness,
+    takes_everyone,
+)
+
+
+def equal_steps(steps: Any) -> int | None:
+    """τ, where it is the same for all clients."""
+    low, high = int(np.min(steps)), int(np.max(steps))
+    return high if low == high else None
+
+
+def _fedavg_step(run: Run) -> Chosen:
+    theorem = "FedAvg's Theorem 2 of the SSL paper"
+    need_plain(run, theorem)
+    need_whole_server_step(run, theorem)
+    need_bounded_variance(run, theorem)
+    c, who = constants_of(run), run.participation
+    mu = required(theorem, "L-smooth convex losses", "L", c.mu, not_in_closed_form(run))
+    if run.failures > 0:
+        need_everyone(run, theorem)
+    if takes_everyone(run):
+        return Chosen.of(_with_everyone(run, c, mu))
+    if not isinstance(who, Uniform):
+        raise InputError(f"Corollaries 2 and 3 assume uniformly drawn cohorts, got {who}: give eta")
+    return Chosen.of(fedavg.sampled(c, who.count, run.steps, replace=who.replace))
+
+
+def _with_everyone(run: Run, c: Constants, mu: float) -> Bound:
+    if mu < 0:
+        return fedavg.nonconvex(c, run.steps)
+    need_minimiser(run, c)
+    return fedavg.strongly_convex(c, run.steps) if mu > 0 else fedavg.convex(c, run.steps)
+
+
+def _fedavg_bound(run: Run, constants: Constants) -> Bound | None:
+    tau = equal_steps(run.steps)
+    return None if tau is None else fedavg.strongly_convex(constants, tau)
+
+
+def _fedavg_map(q: Any, values: Mapping[str, Any], steps: Any) -> round_map.RoundMap:
+    return round_map.fedavg(q, values["eta"], steps, values.get("server_eta", 1.0))
+
+
+FEDAVG = Known(
+    step=_fedavg_step,
+    bound=_fedavg_bound,
+    round_map=_fedavg_map,
+    drifts=True,
+    rule="1/(6LK) (SSL paper, (80), (81), (108), (119))",
+    colour="#E69F00",
+)
+SFLV1 = Known(step=_fedavg_step, rule=FEDAVG.rule)
+SFLV2 = Known()  # no theorem is known
+
+
+def _fedprox_step(run: Run) -> Chosen:
+    """η = 1/(6(L + β)K): FedAvg's rule for the losses that clients descend on, f_i + (β/2)‖y − x‖²: (L + β)-smooth ones."""
+    theorem = "FedProx's rule"
+    need_everyone(run, theorem)
+    need_bounded_variance(run, theorem)
+    need_plain(run, theorem)
+    need_whole_server_step(run, theorem)
+    L, K = smoothness(run, constants_of(run)), longest(run.steps)
+    return Chosen(
+        {"eta": largest_step(L + number(run, "beta")) / K},
+        f"FedAvg's rule 1/(6LK) with L + β in place of L (K = {K}; SSL paper, Theorem 2)",
+    )
+
+
+def _fedprox_usual(problem: Problem, steps: Any, given: Mapping[str, Any]) -> dict[str, Usual]:
+    L = problem.constants.L
+    return {"beta": Usual(three_digits(L / 10), f"L/10, L = {L:.3g}")}
+
+
+FEDPROX = Known(
+    step=_fedprox_step,
+    round_map=lambda q, v, steps: round_map.fedprox(q, v["eta"], steps, v["beta"], v["server_eta"]),
+    usual=_fedprox_usual,
+    drifts=True,
+    rule="1/(6(L + β)K) (FedAvg's, for the local losses with their pull)",
+    colour="#CC79A7",
+)
+
+
+def _fednova_step(run: Run) -> Chosen:
+    """η = 1/(L τ_eff), τ_eff = Σ w_i τ_i, on quadratics.
+
+    A round is x ← x − M(x − x̃) with M = Σ w_i (τ_eff/τ_i)(I − (I − ηA_i)^{τ_i}) (FedLin, Proposition 2). For 0 ≤ ηλ ≤ 1,
+    0 ≤ 1 − (1 − ηλ)^τ ≤ τηλ, so 0 ⪯ M ⪯ ητ_eff L·I ⪯ I: the distance to the surrogate's minimiser x̃ never grows, in any
+    eigendirection of M, without oscillation.
+    """
+    theorem = "FedNova's rule 1/(L·mean τ_i) (FedLin, Proposition 2: quadratics)"
+    need_everyone(run, theorem)
+    need_plain(run, theorem)
+    if not isinstance(run.problem, QuadraticFamily):
+        raise InputError(
+            "FedNova has a step rule without a dissimilarity constant on quadratics only; elsewhere its theorem (Wang et al. "
+            "2020) asks for β² of bounded dissimilarity: give eta"
+        )
+    c = constants_of(run)
+    if c.mu is not None and c.mu < 0:
+        raise InputError(f"{theorem} assumes convexity of every f_i, but here min_i μ_i = {float(c.mu):g}: give eta")
+    steps = np.broadcast_to(known_steps(run.steps), (run.problem.clients,))
+    effective = float(np.asarray(run.problem.weights, np.float64) @ steps)
+    return Chosen({"eta": 1 / (smoothness(run, c) * effective)}, theorem)
+
+
+FEDNOVA = Known(
+    step=_fednova_step,
+    round_map=lambda q, v, steps: round_map.fednova(q, v["eta"], steps),
+    drifts=True,
+    rule="1/(L·mean τ_i) on quadratics (the round map is I − M with 0 ⪯ M ⪯ I)",
+    colour="#56B4E9",
+)
+
+
+def _scaffold_step(run: Run) -> Chosen:
+    """η ≤ min{1/(81LKη_s), S/(15μMKη_s)} for convex losses; (S/M)^{2/3}/(24LKη_s) without convexity; η_s ≥ 1."""
+    theorem = "SCAFFOLD, Theorem VII (Karimireddy et al. 2020)"
+    need_plain(run, theorem)
+    need_bounded_variance(run, theorem)
+    if run.failures > 0:
+        need_everyone(run, theorem)
+    c, K, server = constants_of(run), longest(run.steps), number(run, "server_eta")
+    L = smoothness(run, c)
+    if server < 1:
+        raise InputError(f"{theorem} assumes server_eta ≥ 1, got {server:g}: give eta")
+    share = 1.0
+    if not takes_everyone(run):
+        if not isinstance(run.participation, Uniform):
+            raise InputError(f"{theorem} assumes uniformly drawn cohorts, got {run.participation}: give eta")
+        share = min(1.0, run.participation.count / run.problem.clients)
+    mu = float(c.mu or 0.0)
+    if mu < 0:
+        return Chosen({"eta": share ** (2 / 3) / (24 * L * K * server)}, f"{theorem}, non-convex, K = {K}")
+    limits = [1 / (81 * L * K * server)] + ([share / (15 * mu * K * server)] if mu > 0 else [])
+    return Chosen({"eta": min(limits)}, f"{theorem}, K = {K}")
+
+
+SCAFFOLD = Known(
+    step=_scaffold_step,
+    round_map=lambda q, v, steps: round_map.scaffold(q, v["eta"], steps, v["option"], v["server_eta"]),
+    rule="min{1/(81LKη_s), S/(15μMKη_s)} (Karimireddy et al. 2020, Theorem VII)",
+    colour="#0072B2",
+)

@@ -1,0 +1,83 @@
+"""Gradient steps on f itself: FedSGD, and the baselines that hold all data in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.description import Run
+from ...errors import InputError
+from ...oracles import MiniBatch
+from ...problems.pooled import Pooled
+from .. import centralised, closed_form, round_map
+from ..bound import require_positive, required
+from ..known import Chosen, Known, per_round
+from ..needs import constants_of, need_bounded_variance, need_everyone, need_plain, not_in_closed_form, setting
+
+GREY = "#8C8C8C"
+
+
+def _gd_step(run: Run) -> Chosen:
+    return _descent(run, run.steps)
+
+
+def _descent(run: Run, steps: Any) -> Chosen:
+    c = constants_of(run)
+    rule, top = f"the step rule of {run.method.name}", c.L_mean if c.L_mean is not None else c.L
+    L = float(required(rule, "L-smoothness of f", "L", top, not_in_closed_form(run)))
+    if isinstance(run.oracle, MiniBatch) and run.method.recipe.centralised:
+        return Chosen.of(centralised.sgd_minibatch(run.problem, run.oracle.size, steps))
+    need_bounded_variance(run, "SGD's rule 1/L")
+    if c.pl is not None and c.pl > 0:
+        return Chosen.of((centralised.gd if run.oracle.exact else centralised.sgd)(c, steps))
+    return Chosen({"eta": 1 / L}, "gradient descent, η = 1/L of f (descent lemma)")
+
+
+def _fedsgd_step(run: Run) -> Chosen:
+    need_everyone(run, "FedSGD's rule 1/L")
+    need_plain(run, "FedSGD's rule 1/L")
+    return _descent(run, 1)
+
+
+def _iag_step(run: Run) -> Chosen:
+    """η = γ̄/2, γ̄ = (8/25) μ/(N L(μ + L)) for f = Σ_j f̂_j with N components, L = Σ L_j and delays of at most N steps."""
+    theorem = "IAG, Theorem 3.3 (Gürbüzbalaban, Ozdaglar, Parrilo 2017)"
+    source = run.problem.source if isinstance(run.problem, Pooled) else run.problem
+    order = setting(run, "order")
+    if order not in ("cyclic",):
+        raise InputError(f"{theorem}: the delay of a component is known for the cyclic order, got {order!r}: give eta")
+    parts = closed_form.component_smoothness(source, int(setting(run, "batch") or 1))
+    parts = required(theorem, "smoothness of every component", "L_j", parts, "give eta")
+    weights, c = np.asarray(source.weights, np.float64), constants_of(run)
+    L = float(sum(w * part.sum() for w, part in zip(weights, parts, strict=True)))
+    mu = required(theorem, "strong convexity of f", "μ of f", c.mu_mean, "give eta")
+    require_positive(theorem, "strong convexity of f", "μ", mu, "add a regulariser, or give eta")
+    count = sum(len(part) for part in parts)
+    return Chosen({"eta": 4 / 25 * float(mu) / (count * L * (float(mu) + L))}, theorem)
+
+
+GD = Known(
+    step=_gd_step,
+    bound=lambda run, constants: centralised.gd(constants, round(float(np.mean(run.steps)))),
+    round_map=lambda q, v, steps: round_map.gd(q, v["eta"], steps),
+    scale=per_round,
+    local="mean",
+    rule="1/L of f (descent lemma)",
+    colour=GREY,
+)
+FEDSGD = Known(
+    step=_fedsgd_step,
+    bound=lambda run, constants: centralised.gd(constants, 1),
+    round_map=lambda q, v, steps: round_map.fedsgd(q, v["eta"]),
+    scale=per_round,
+    local="none",
+    rule=GD.rule,
+    colour="#000000",
+)
+SGD = Known(step=_gd_step, rule="1/(2𝓛), 𝓛 = (1 − 1/b)L + max_j L_j/b (Gower et al. 2019, Theorem 3.1)", colour=GREY)
+IAG = Known(
+    step=_iag_step,
+    rule="(4/25)μ/(N L(μ + L)), L = Σ L_j (Gürbüzbalaban, Ozdaglar, Parrilo 2017, Theorem 3.3)",
+    colour=GREY,
+)

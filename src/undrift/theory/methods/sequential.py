@@ -1,0 +1,64 @@
+"""Clients in turn: sequential FL and sequential split learning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...engine.description import Run
+from ...errors import InputError
+from ...plan import Permuted
+from .. import ssl
+from ..bound import Bound, required
+from ..constants import Constants
+from ..known import Chosen, Known, per_local_step, step_of_scale
+from ..needs import (
+    constants_of,
+    need_bounded_variance,
+    need_minimiser,
+    need_plain,
+    not_in_closed_form,
+    takes_everyone,
+)
+from ..paths import InTurn
+from .averaging import equal_steps
+
+
+def _step(run: Run) -> Chosen:
+    theorem = "SSL's Theorem 1"
+    need_plain(run, theorem)
+    need_bounded_variance(run, theorem)
+    who, c = run.participation, constants_of(run)
+    if run.failures > 0 or not (takes_everyone(run) or isinstance(who, Permuted)):
+        raise InputError(
+            f"{theorem} assumes full passes over all clients in random order; here participation is {who}, failures "
+            f"{run.failures:g}: use ud.plan.permuted(S), or give eta"
+        )
+    mu = required(theorem, "L-smooth losses", "L", c.mu, not_in_closed_form(run))
+    if mu < 0:
+        return Chosen.of(ssl.nonconvex(c, run.steps))
+    need_minimiser(run, c)
+    return Chosen.of(ssl.strongly_convex(c, run.steps) if mu > 0 else ssl.convex(c, run.steps))
+
+
+def _bound(run: Run, constants: Constants) -> Bound | None:
+    tau = equal_steps(run.steps)
+    return None if tau is None else ssl.strongly_convex(constants, tau)
+
+
+def _scale(L: float, mu: float, steps: Any) -> float:
+    """A round is as long as all clients' steps together."""
+    return 1 / (L * float(np.sum(steps)))
+
+
+SEQUENTIAL_FL = Known(
+    step=_step,
+    bound=_bound,
+    path=InTurn,
+    scale=_scale,
+    usual_step=lambda problem, steps, given: step_of_scale(per_local_step, problem, steps),
+    drifts=True,
+    rule="1/(6LMK) (SSL paper, (6), (7))",
+)
+SSL = Known(step=_step, rule=SEQUENTIAL_FL.rule)

@@ -213,3 +213,9 @@ def test_a_global_step_with_failures_and_where_nobody_answers():
     answered = ud.plan.Plan(M, ud.plan.uniform(1), 2, 0.5, 4).draw(1, 6).answered[:, 0]
     assert set(answered) == {True, False}
     np.testing.assert_array_equal(np.any(np.diff(r.iterates, axis=0) != 0, axis=1), answered)
+
+
+@pytest.mark.parametrize("factory", [ud.ssl, ud.sflv1, ud.sflv2], ids=lambda factory: factory.__name__)
+def test_there_is_nothing_to_compress_in_a_split_dialogue(factory):
+    with pytest.raises(ud.InputError, match="nothing would be compressed"):
+        ud.compressed(factory(eta=0.1), up=TOP, exchange="end")

@@ -286,5 +286,7 @@ def _at(schedule: Schedule, round: Any) -> Any:
 
 
 def _schedule_words(schedule: Schedule) -> str:
-    name = getattr(schedule, "__qualname__", type(schedule).__name__)
+    if type(schedule).__str__ is not object.__str__ and not hasattr(schedule, "__qualname__"):
+        return str(schedule)
+    name: str = getattr(schedule, "__qualname__", type(schedule).__name__)
     return f"schedule {name.removesuffix('.<locals>.schedule').removesuffix('.schedule')}"

@@ -189,10 +189,11 @@ def test_theorem_4_mean_over_seeds(share):
             assert not ud.theory.check(mine, without_noise).holds
 
 
+@pytest.mark.computes
 def test_theorem_4_with_steps_that_fall_like_one_over_t():
     """No floor: the mean over seeds stays below O(1/T), where a constant step of the same theorem comes to rest above it."""
     rng = np.random.default_rng(5)
-    p, oracle, seeds, rounds = hard_quadratic(rng, 3.0), ud.oracles.noisy(1e5), 120, 3000
+    p, oracle, seeds, rounds = hard_quadratic(rng, 3.0), ud.oracles.noisy(1e5), 30, 1500
     c = ud.theory.constants(p, oracle=oracle)
     falling, constant = fedlin.decreasing(c, 7), fedlin.noisy(c, 7)
     plan = {"rounds": rounds, "steps": 7, "oracle": oracle, "x0": p.optimum.x}
@@ -202,9 +203,9 @@ def test_theorem_4_with_steps_that_fall_like_one_over_t():
     verdict = ud.theory.check(mine, falling)
     assert verdict.holds, str(verdict)
     mean = np.mean([r.history["sq_distance"] for r in mine], axis=0)
-    early, late = mean[280:320].mean(), mean[-300:].mean()
-    assert late < early / 4  # T grew by about 9.5 between the two
-    assert late < np.mean([r.history["sq_distance"][-300:] for r in other]) / 4
+    early, late = mean[130:170].mean(), mean[-200:].mean()
+    assert late < early / 3  # T grew by a factor of about 9 between the two
+    assert late < np.mean([r.history["sq_distance"][-200:] for r in other]) / 4
 
 
 def test_constants_that_a_theorem_lacks_are_refused_by_the_assumption(cases):

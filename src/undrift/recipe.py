@@ -151,6 +151,7 @@ class Factory:
 
     def __init__(self, function: Build, centralised: bool, ordered: bool, known: Any = None) -> None:
         self.function, self.centralised, self.ordered, self.known = function, centralised, ordered, known
+        self.name: str = getattr(function, "__name__", "method")
         given = inspect.signature(function)
         self.asks = tuple(name for name in given.parameters if name in Surroundings._fields)
         self.signature = given.replace(parameters=[p for n, p in given.parameters.items() if n not in self.asks])
@@ -160,7 +161,7 @@ class Factory:
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Method:
-        name = self.function.__name__  # type: ignore[attr-defined]
+        name = self.name
         for given in kwargs:
             if given not in self.signature.parameters:
                 raise unknown(f"parameter of {name}", given, self.signature.parameters)
@@ -287,5 +288,7 @@ def _at(schedule: Schedule, round: Any) -> Any:
 
 
 def _schedule_words(schedule: Schedule) -> str:
-    name = getattr(schedule, "__qualname__", type(schedule).__name__)
+    if type(schedule).__str__ is not object.__str__ and not hasattr(schedule, "__qualname__"):
+        return str(schedule)
+    name: str = getattr(schedule, "__qualname__", type(schedule).__name__)
     return f"schedule {name.removesuffix('.<locals>.schedule').removesuffix('.schedule')}"

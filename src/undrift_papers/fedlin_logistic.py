@@ -46,7 +46,7 @@ def _runs(work: Work, where: str, memory: bool, jobs: int) -> Curves:
             problem,
             rounds=work["rounds"],
             steps=draw_steps(work["steps"], 10, work["seed"]),
-            progress=work.reporter(label, number * work["rounds"], jobs * work["rounds"]),
+            observe=work.observer(label, number * work["rounds"], jobs * work["rounds"]),
         ).history
         curves.add_run(PANEL, label, history["sq_distance"], history)
     return curves

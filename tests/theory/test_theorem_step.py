@@ -10,7 +10,6 @@ from instances import CLIENTS, DIM, hard_quadratic, run_all, setup, uneven_steps
 
 import undrift as ud
 from undrift.cli import main
-from undrift.engine.setup import prepare
 
 TAU = [2, 3, 4, 5]
 
@@ -28,7 +27,7 @@ def logistic():
 
 
 def resolved(method, problem, steps=TAU, **options):
-    return prepare(method, problem, rounds=1, steps=steps, **options).method
+    return ud.describe(method, problem, rounds=1, steps=steps, **options).method
 
 
 def test_every_rule_is_the_formula_of_its_theorem(squares):

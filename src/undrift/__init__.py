@@ -23,7 +23,7 @@ ROOMS = ("data", "models", "oracles", "plan", "problems", "stop", "theory")
 __all__ = [
     "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
     "Exchange", "Gradients", "History", "InputError", "Interrupted", "Known", "Method", "OneByOne", "Repeat", "Resources",
-    "Result", "Sweep", "UndriftError", "compressed", "describe", "fedavg", "fedlin", "fednova",
+    "Result", "Sweep", "UndriftError", "advise", "compressed", "describe", "fedavg", "fedlin", "fednova",
     "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback",
     "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
     "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
@@ -33,6 +33,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """JAX takes a second to import: it waits until it is needed, so that `undrift --help` answers at once."""
     if name in ROOMS:
+        if name == "theory":
+            importlib.import_module(".advice", __name__)  # which puts `advise` there
         return importlib.import_module(f".{name}", __name__)
     if name in __all__:
         globals()[name] = found = getattr(importlib.import_module("._api", __name__), name)

@@ -1,6 +1,7 @@
 """The public names, in one place. `undrift` opens this room when the first of them is asked for."""
 
 from . import oracles, plan, problems, stop
+from .advice import advise
 from .algorithms import (
     METHODS,
     fedavg,
@@ -34,7 +35,7 @@ from .vectorise import use_devices
 __all__ = [
     "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
     "Exchange", "Gradients", "History", "InputError", "Interrupted", "Known", "Method", "OneByOne", "Repeat", "Resources",
-    "Result", "Sweep", "UndriftError", "compressed", "describe", "fedavg", "fedlin", "fednova",
+    "Result", "Sweep", "UndriftError", "advise", "compressed", "describe", "fedavg", "fedlin", "fednova",
     "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback",
     "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
     "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",

@@ -127,8 +127,7 @@ def _method(factory: Callable[..., Any], point: dict[str, Any]) -> Method:
     if isinstance(factory, Factory):
         for name in point:
             if name not in factory.signature.parameters:
-                word = factory.function.__name__  # type: ignore[attr-defined]
-                raise unknown(f"parameter of {word}", name, factory.signature.parameters)
+                raise unknown(f"parameter of {factory.name}", name, factory.signature.parameters)
     made = factory(**point)
     if not isinstance(made, Method):
         raise InputError(f"a sweep needs a method factory such as ud.fedavg, got {factory!r}")

@@ -151,6 +151,7 @@ class Factory:
 
     def __init__(self, function: Build, centralised: bool, ordered: bool, known: Any = None) -> None:
         self.function, self.centralised, self.ordered, self.known = function, centralised, ordered, known
+        self.name: str = getattr(function, "__name__", "method")
         given = inspect.signature(function)
         self.asks = tuple(name for name in given.parameters if name in Surroundings._fields)
         self.signature = given.replace(parameters=[p for n, p in given.parameters.items() if n not in self.asks])
@@ -160,7 +161,7 @@ class Factory:
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Method:
-        name = self.function.__name__  # type: ignore[attr-defined]
+        name = self.name
         for given in kwargs:
             if given not in self.signature.parameters:
                 raise unknown(f"parameter of {name}", given, self.signature.parameters)
@@ -231,7 +232,7 @@ def as_method(given: Any) -> Method:
 
 
 def positive(**values: Any) -> None:
-    """Refuse numbers that are not finite and > 0; traced values were checked when the method was made."""
+    """Refuse numbers that are not finite and > 0; those inside a program were checked when the method was made."""
     for name, value in values.items():
         if not _traced(value) and not (np.isfinite(value) and value > 0):
             raise InputError(f"{name} must be a finite number > 0, got {value}: choose a step such as 1/L")
@@ -246,13 +247,14 @@ def not_negative(**values: Any) -> None:
 
 def _frozen(value: Any) -> Any:
     """Settings are part of a program's identity and so must be hashable."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | jax.Array):
         value = value.tolist()
     return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 
 def _traced(value: Any) -> bool:
-    return isinstance(value, jax.core.Tracer)
+    """Whether it belongs to a program, compiled or not: an input of it, or what a schedule says (0 where it warms up)."""
+    return isinstance(value, jax.Array)
 
 
 def _is_float(annotation: Any) -> bool:
@@ -275,15 +277,18 @@ def _schedule(method_name: str, name: str, given: Schedule) -> Schedule:
             f"{method_name}: a schedule of {name} is a function of the round's number in jax.numpy, such as an Optax "
             f"schedule; this one fails: {error}"
         ) from error
-    if shape.shape != () or not jnp.issubdtype(shape.dtype, jnp.number):
+    real = jnp.issubdtype(shape.dtype, jnp.floating) or jnp.issubdtype(shape.dtype, jnp.integer)
+    if shape.shape != () or not real:
         raise InputError(f"{method_name}: a schedule of {name} returns one number, this one {shape}")
     return given
 
 
 def _at(schedule: Schedule, round: Any) -> Any:
-    return PLACEHOLDER if round is None else schedule(jnp.maximum(jnp.asarray(round, int) - 1, 0))
+    return PLACEHOLDER if round is None else jnp.asarray(schedule(jnp.maximum(jnp.asarray(round, int) - 1, 0)))
 
 
 def _schedule_words(schedule: Schedule) -> str:
-    name = getattr(schedule, "__qualname__", type(schedule).__name__)
+    if type(schedule).__str__ is not object.__str__ and not hasattr(schedule, "__qualname__"):
+        return str(schedule)
+    name: str = getattr(schedule, "__qualname__", type(schedule).__name__)
     return f"schedule {name.removesuffix('.<locals>.schedule').removesuffix('.schedule')}"

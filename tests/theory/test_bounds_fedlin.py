@@ -189,6 +189,25 @@ def test_theorem_4_mean_over_seeds(share):
             assert not ud.theory.check(mine, without_noise).holds
 
 
+@pytest.mark.computes
+def test_theorem_4_with_steps_that_fall_like_one_over_t():
+    """No floor: the mean over seeds stays below O(1/T), where a constant step of the same theorem comes to rest above it."""
+    rng = np.random.default_rng(5)
+    p, oracle, seeds, rounds = hard_quadratic(rng, 3.0), ud.oracles.noisy(1e5), 30, 1500
+    c = ud.theory.constants(p, oracle=oracle)
+    falling, constant = fedlin.decreasing(c, 7), fedlin.noisy(c, 7)
+    plan = {"rounds": rounds, "steps": 7, "oracle": oracle, "x0": p.optimum.x}
+    mine, other = (
+        run_all([setup(ud.fedlin(**b.numbers), p, seed=s, **plan) for s in range(seeds)]) for b in (falling, constant)
+    )
+    verdict = ud.theory.check(mine, falling)
+    assert verdict.holds, str(verdict)
+    mean = np.mean([r.history["sq_distance"] for r in mine], axis=0)
+    early, late = mean[130:170].mean(), mean[-200:].mean()
+    assert late < early / 3  # T grew by a factor of about 9 between the two
+    assert late < np.mean([r.history["sq_distance"][-200:] for r in other]) / 4
+
+
 def test_constants_that_a_theorem_lacks_are_refused_by_the_assumption(cases):
     _, c, _ = cases[0]
     flat = dataclasses.replace(c, mu=ud.theory.exact(0.0))

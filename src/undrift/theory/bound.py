@@ -57,7 +57,7 @@ class Bound:
     statement: str
     method: str
     subject: Subject
-    numbers: dict[str, float]
+    numbers: dict[str, Any]  # floats, or schedules of the round
     eta: np.ndarray  # (m,) or () where all clients step alike
     start: Literal["gap", "sq_distance"]  # what `curve` starts from
     assumptions: tuple[Assumption, ...]
@@ -105,7 +105,7 @@ class Bound:
         return all(a.status == "holds" for a in self.assumptions)
 
     def __str__(self) -> str:
-        steps = ", ".join(f"{k} = {v:.4g}" for k, v in self.numbers.items())
+        steps = ", ".join(f"{k} = {v if callable(v) else format(v, '.4g')}" for k, v in self.numbers.items())
         return f"{self.theorem}: {self.statement} [{steps}]"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..schedules import Inverse
 from .assume import MEASURE, convex_losses, round_numbers, smooth, smooth_and_strongly_convex
 from .bound import Assumption, Bound, known, longest, per_client, required, same_steps, step_within
 from .constants import Constants
@@ -191,6 +192,40 @@ def noisy(constants: Constants, steps: Any = 1, eta_bar: float | None = None) ->
         rate=rate,
         floor=floor,
         values=lambda t, start: rate**t * start + (1 - rate**t) * floor,
+        in_expectation=sigma_sq > 0,
+    )
+
+
+def decreasing(constants: Constants, steps: Any = 1) -> Bound:
+    """After Theorem 4: with η̄_t = O(1/t) its recursion gives the rate O(1/T), with no floor.
+
+    With e_t = E‖x_t − x*‖², η̄_t = 4/(μ(t + γ)) and γ = 48L/μ (so that 12η̄_t L ≤ 1, as the proof needs), (8) says
+    e_{t+1} ≤ (1 − 2/(t + γ)) e_t + 400σ²/(μ(t + γ))², and by induction e_t ≤ max{γe_0, 400σ²/μ²}/(t + γ), as for SGD
+    (Bottou, Curtis, Nocedal, "Optimization methods for large-scale machine learning" (2018), Theorem 4.7).
+
+    >>> import numpy as np, undrift as ud
+    >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
+    >>> b = decreasing(ud.theory.constants(p, oracle=ud.oracles.noisy(0.1)))
+    >>> print(ud.fedlin(**b.numbers))
+    fedlin(eta=4/(t + 96))
+    """
+    theorem = "FedLin, Theorem 4 with η̄_t = O(1/t)"
+    L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
+    sigma_sq = required(theorem, "unbiased gradients of variance ≤ σ²", "σ²", constants.sigma_sq, "name the oracle")
+    offset = 48 * L / mu
+    schedule = Inverse(float(4 / mu), float(offset))
+    return Bound(
+        theorem=theorem,
+        statement="E‖x_T − x*‖² ≤ max{γ‖x_0 − x*‖², 400σ²/μ²}/(T + γ), γ = 48L/μ",
+        method="fedlin",
+        subject="sq_distance",
+        numbers={"eta": schedule},
+        eta=per_client(schedule(0.0), steps),
+        start="sq_distance",
+        assumptions=(*assumptions, known("unbiased gradients of variance ≤ σ²", sigma_sq)),
+        rate=None,
+        floor=0.0,
+        values=lambda t, start: np.maximum(offset * start, 400 * sigma_sq / mu**2) / (t + offset),
         in_expectation=sigma_sq > 0,
     )
 

@@ -19,7 +19,7 @@ from ..plan import uniform
 from ..problems.base import Problem
 from ..recipe import Method
 from .quadratics import Quadratics
-from .round_map import LocalSteps, RoundMap
+from .round_map import LocalSteps, RoundMap, in_turn
 
 RACE = 600  # rounds that recursions are played before their speed is extrapolated
 RACE_IN_TURN = 500  # sequential FL is dear to play
@@ -159,7 +159,7 @@ class InTurn(Path):
     extrapolates = False  # it need not go on as it began: there is a floor
 
     def play(self, grid: np.ndarray) -> Iterator[np.ndarray]:
-        local = LocalSteps.of(self.q, grid, self.steps)
+        local = LocalSteps.of(self.q, in_turn(self.q, grid), self.steps)
         x = np.repeat(self.x0[:, None], len(grid), axis=1)
         t, block = 1, 64
         everyone = uniform(self.q.clients)

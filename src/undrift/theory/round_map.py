@@ -243,13 +243,13 @@ def fedsplit(
 
 
 def sequential_fl(problem: Any, eta: float, steps: Any = 1, order: Sequence[int] | None = None) -> RoundMap:
-    """The clients' maps x ↦ x − ηS_i ∇f_i(x) one after the other, in this order.
+    """The clients' maps x ↦ x − η_iS_i ∇f_i(x) one after the other, in this order; η_i = m·w_i·η.
 
     order=None: the mean of the map over all orders, E[M_{i_m} ⋯ M_{i_1}], which carries the mean iterate of fresh random
     orders. It is summed over subsets of clients, E_S = (1/|S|) Σ_{i∈S} (first i, then E_{S∖i}), for at most 12 clients.
     """
     q = Quadratics.of(problem)
-    local = LocalSteps.of(q, eta, steps)
+    local = LocalSteps.of(q, in_turn(q, eta), steps)
 
     def turn(i: int, x: np.ndarray) -> np.ndarray:
         return x - local.one(i, q.hessians[i] @ x - q.linear[i][:, None])
@@ -271,6 +271,12 @@ def sequential_fl(problem: Any, eta: float, steps: Any = 1, order: Sequence[int]
         )
     M, v = _mean_over_orders(q, turn)
     return RoundMap("sequential_fl", q, q.dim, lambda x: M @ x + v[:, None], lambda x0: x0, lambda states: states)
+
+
+def in_turn(q: Quadratics, eta: Any) -> Any:
+    """The clients' step sizes where they play one after the other: m·w_i·η, (m, 1, 1 or k)."""
+    equal = bool(np.all(q.weights == q.weights[0]))
+    return eta if equal else q.clients * q.weights[:, None, None] * np.asarray(eta, float)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -59,7 +59,7 @@ def _iag_step(run: Run) -> Chosen:
 
 GD = Known(
     step=_gd_step,
-    bound=lambda run, constants: centralised.gd(constants, round(float(np.mean(run.steps)))),
+    bound=lambda run, constants: centralised.gd(constants, round(float(np.mean(np.asarray(run.steps))))),
     round_map=lambda q, v, steps: round_map.gd(q, v["eta"], steps),
     scale=per_round,
     local="mean",

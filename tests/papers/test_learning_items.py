@@ -40,7 +40,7 @@ def test_a_job_is_run_once_and_read_afterwards(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_job_that_was_stopped_continues_and_leaves_its_folder(tmp_path: Path) -> None:
-    def stop(done: int, rounds: int) -> None:
+    def stop(history: ud.History) -> None:
         raise KeyboardInterrupt
 
     folder = tmp_path / "jobs"

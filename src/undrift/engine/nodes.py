@@ -231,9 +231,7 @@ class ServerNode:
             else:
                 self._repeat(step, at, here, ids, steps, in_turn)
 
-    def _repeat(
-        self, step: Repeat, place: int, call: Call, ids: np.ndarray, steps: np.ndarray, in_turn: bool
-    ) -> None:
+    def _repeat(self, step: Repeat, place: int, call: Call, ids: np.ndarray, steps: np.ndarray, in_turn: bool) -> None:
         counts = np.asarray(step.counts(steps))
         for r in range(counts.max(initial=0)):
             self._steps(step.program, place, call._replace(repeat=r), ids[counts > r], steps[counts > r], in_turn)

@@ -117,12 +117,9 @@ def sweep(
     alike: dict[Any, Run] = {}  # runs that differ in numbers only are described once
     runs = []
     for made in methods:
-        if made.by_theorem:  # each with the numbers that its theorem chooses
-            runs.append(describe(made, problem, rounds=rounds, **arguments))
-            continue
-        if made.recipe not in alike:
+        if made.by_theorem or made.recipe not in alike:
             alike[made.recipe] = describe(made, problem, rounds=rounds, **arguments)
-        runs.append(alike[made.recipe].but(method=made))
+        runs.append(alike[made.recipe] if made.by_theorem else alike[made.recipe].but(method=made))
     return sweep_runs(runs, keys, seed_list, observe)
 
 

@@ -220,6 +220,14 @@ def test_networks_tell_losses_and_metrics_of_every_client():
         np.testing.assert_allclose(r.history["loss"][t], WEIGHTS @ losses, rtol=1e-9)
 
 
+def test_one_machine_with_all_data_tells_the_losses_of_those_whose_data_it_holds():
+    """One column per client, as for other methods, and no drift: there is nobody to drift from."""
+    r = both(ud.gd(eta=0.02), problem(), per_client=True, **SHARED)
+    assert "drift" not in r.clients
+    assert {rows.shape for rows in r.clients.values()} == {(4, M)}
+    np.testing.assert_allclose(r.clients["loss"][3], [loss(i, r.x) for i in range(M)], rtol=1e-9)
+
+
 def test_they_are_saved_with_the_result(tmp_path):
     r = ud.run(ud.fedavg(eta=0.02), problem(), per_client=True, **SHARED)
     stored = np.load(r.save(tmp_path) / "clients.npz")

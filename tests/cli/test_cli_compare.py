@@ -202,7 +202,8 @@ def test_every_program_is_described_and_traced_once(cli, monkeypatch):
     assert said.code == 0
     assert described == ["fedavg", "fedlin"]
     assert compilations == {"fedavg": 1, "fedlin": 1}
-    assert len(built) <= 2 * (4 + 4)  # each point, and its program's messages as described and as played, records, trace
+    # Each point once; and for each program its messages, as described and as played, its records, and the trace
+    assert len(built) <= 2 * (4 + 4)
 
 
 def test_what_a_grid_cannot_be_told_is_refused(cli):
@@ -216,7 +217,7 @@ def test_what_a_grid_cannot_be_told_is_refused(cli):
 def test_a_schedule_can_be_a_point_of_a_grid(cli):
     Path("s.toml").write_text(
         '[problem]\nname = "quadratic"\nclients = 3\ndim = 4\n[run]\nrounds = 9\nsteps = 3\ndiagnostics = true\n'
-        '[[method]]\nname = "scaffold"\neta = [0.01, { schedule = "inverse", value = 0.02, offset = 5.0 }]\n'
+        '[[method]]\nname = "scaffold"\neta = [0.01, { schedule = "inverse", scale = 0.1, offset = 5.0 }]\n'
     )
     assert cli("compare", "s.toml", "--out", "r").code == 0
     grid = pd.read_csv("r/grid.csv")

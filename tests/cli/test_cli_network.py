@@ -155,7 +155,9 @@ def test_the_room_of_data_stays_closed_until_it_is_needed():
 def test_the_loss_of_a_network_can_be_said(cli):
     """Squared distance from the label's unit vector, with the accuracy that belongs to it."""
     words = [*NETWORK[:1], NETWORK[1] + ",loss=squared", *NETWORK[2:]]
-    said = cli("run", "--method", "fedavg", *words, "--eta", 0.1, "--rounds", 20, "--out", "r", "--no-figures", "--json")
+    said = cli(
+        "run", "--method", "fedavg", *words, "--eta", 0.1, "--rounds", 20, "--out", "r", "--no-figures", "--json"
+    )
     assert said.code == 0, said.err
     final = said.json["final"]
     assert 0.5 < final["accuracy"] <= 1

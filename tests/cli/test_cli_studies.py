@@ -153,7 +153,7 @@ def test_schedules_in_words():
     assert np.array_equal(simulate(written).x, ud.run(given, figure1(), rounds=12, steps=10).x)
     steps = "eta = { schedule = 'piecewise_constant_schedule', init_value = 0.1, boundaries_and_scales = { 5 = 0.5 } }"
     assert float(described("", steps).recipe.schedules[0][1](6)) == pytest.approx(0.05)
-    both = "eta = 0.1\nserver_eta = { schedule = 'inverse', value = 1.0 }"
+    both = "eta = 0.1\nserver_eta = { schedule = 'inverse', scale = 1.0, offset = 2.0 }"
     assert described("", both).recipe.schedules[0][0] == "server_eta"
 
 
@@ -161,12 +161,12 @@ def test_schedules_in_words():
     ("words", "text"),
     [
         ("eta = { schedule = 'exponential' }", "unknown schedule 'exponential'.*exponential_decay"),
-        ("eta = { schedule = 'inverse', valu = 1.0 }", "did you mean 'value'"),
-        ("eta = { schedule = 'inverse' }", "needs value"),
-        ("eta = { schedule = 'inverse', value = -1.0 }", "must be a finite number > 0"),
+        ("eta = { schedule = 'inverse', scal = 1.0 }", "did you mean 'scale'"),
+        ("eta = { schedule = 'inverse' }", "needs scale, offset"),
+        ("eta = { schedule = 'inverse', scale = -1.0, offset = 1.0 }", "must be a finite number > 0"),
         ("eta = { schedule = 'linear_schedule', init_value = 0.1 }", "needs end_value"),
         ("eta = { value = 0.1 }", "eta must be a number"),
-        ("eta = 0.1\nkeep_solver = { schedule = 'inverse', value = 1.0 }", "keep_solver must be true or false"),
+        ("eta = 0.1\nkeep_solver = { schedule = 'inverse', scale = 1.0, offset = 2.0 }", "keep_solver must be true or false"),
         ("eta = { schedule = 'piecewise_constant_schedule', init_value = 0.1, boundaries_and_scales = { soon = 2.0 } }",
          "the keys of boundaries_and_scales are rounds"),
     ],

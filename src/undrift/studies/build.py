@@ -14,7 +14,8 @@ from .. import compression, oracles, plan, stop
 from ..compression import Compressor
 from ..errors import InputError, unknown
 from ..oracles import Oracle
-from ..recipe import Schedule, positive
+from ..recipe import Schedule
+from ..schedules import Inverse
 from .words import check_kind, checked_call, split_word
 
 COMPRESSORS: dict[str, Callable[..., Compressor]] = {
@@ -106,22 +107,8 @@ def build_stop(words: Any) -> stop.Stop:
     return functools.reduce(lambda one, other: one | other, rules)
 
 
-def inverse(value: float, offset: float = 1.0) -> Schedule:
-    """value/(1 + t/offset), t = 0 in the first round: steps O(1/t), as in FedLin's Theorem 4.
-
-    >>> inverse(0.5, offset=10.0)(10)
-    0.25
-    """
-    positive(value=value, offset=offset)
-
-    def schedule(count: Any) -> Any:
-        return value / (1 + count / offset)
-
-    return schedule
-
-
 SCHEDULES: dict[str, Callable[..., Schedule]] = {
-    "inverse": inverse,
+    "inverse": Inverse,
     **{
         name: function
         for name, function in vars(optax.schedules).items()

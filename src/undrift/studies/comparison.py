@@ -101,10 +101,14 @@ def play(
         outcome = finished(number)
         if outcome is None:
             observe(number, 0)
-            outcome = play_one(entry, seeds, lambda played, rounds, number=number: observe(number, played))
+            outcome = play_one(entry, seeds, functools.partial(_tell, observe, number))
             done(number, outcome)
         outcomes.append(outcome)
     return outcomes
+
+
+def _tell(observe: Callable[[int, int], Any], number: int, played: int, rounds: int) -> None:
+    observe(number, played)
 
 
 def play_one(entry: Entry, seeds: list[int], observe: SweepObserver | None = None) -> Outcome:

@@ -115,7 +115,7 @@ class StudyMethod:
     def make(self, **point: Any) -> Method:
         """The method at one point of the grid."""
         fixed = {key: entry for key, entry in self.parameters.items() if key not in self.grid}
-        values = {k: build_schedule(v) if is_schedule(v) else v for k, v in {**fixed, **point}.items()}
+        values: dict[str, Any] = {k: build_schedule(v) if is_schedule(v) else v for k, v in {**fixed, **point}.items()}
         solves = "solver" in inspect.signature(inspect.unwrap(self.factory)).parameters
         options = {key: values.pop(key) for key in OPTIONS if key in values and solves}
         if options:

@@ -60,7 +60,9 @@ def network(
     dataset = load(data, data_dir=data_dir, progress=sys.stderr.isatty())
     parts = draw_parts(partition, dataset, clients, data_seed)
     augment = Augment(shift, mirror) if shift or mirror else None
-    train, test, metrics = dataset.train, dataset.test, None
+    train: Any = dataset.train
+    test: Any = dataset.test
+    metrics = None
     if loss == "squared":
         train, test = ((split.x, _unit_vectors(split.y, dataset.classes)) for split in (train, test))
         metrics = {"accuracy": _nearest}

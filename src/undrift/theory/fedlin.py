@@ -7,6 +7,7 @@ they hold for weighted means too, and for τ_i that change by round.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -14,8 +15,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..schedules import Inverse
-from .assume import MEASURE, convex_losses, round_numbers, smooth, smooth_and_strongly_convex
-from .bound import Assumption, Bound, known, longest, per_client, required, same_steps, step_within
+from .assume import MEASURE, convex_losses, smooth, smooth_and_strongly_convex
+from .bound import Assumption, Bound, known, known_steps, longest, required, same_steps, step_within, telescoping
 from .constants import Constants
 
 
@@ -45,20 +46,8 @@ def strongly_convex(constants: Constants, steps: Any = 1) -> Bound:
     """
     theorem = "FedLin, Theorem 1"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
-    eta, rate = plain_step(L), 1 - mu / (6 * L)
-    return Bound(
-        theorem=theorem,
-        statement="f(x_T) − f* ≤ (1 − 1/(6κ))^T (f(x_0) − f*)",
-        method="fedlin",
-        subject="gap",
-        numbers={"eta": eta},
-        eta=per_client(eta, steps),
-        start="gap",
-        assumptions=assumptions,
-        rate=rate,
-        floor=0.0,
-        values=lambda t, start: rate**t * start,
-    )
+    statement = "f(x_T) − f* ≤ (1 − 1/(6κ))^T (f(x_0) − f*)"
+    return _linear(theorem, statement, plain_step(L), steps, assumptions, rate=1 - mu / (6 * L))
 
 
 def homogeneous(constants: Constants, steps: Any = 1) -> Bound:
@@ -80,21 +69,10 @@ def homogeneous(constants: Constants, steps: Any = 1) -> Bound:
     H, alike = longest(steps), same_steps(steps)
     if alike.status == "fails":
         raise InputError(f"{theorem} assumes τ_i = H for all clients, got {steps}: use Theorem 1 (strongly_convex)")
-    rate = (1 - mu / L) ** H
-    return Bound(
-        theorem=theorem,
-        statement="f(x_T) − f* ≤ (1 − 1/κ)^(TH) (f(x_0) − f*)",
-        method="fedlin",
-        subject="gap",
-        numbers={"eta": H / L},
-        eta=np.asarray(1 / L),
-        start="gap",
-        assumptions=(*assumptions, Assumption("all f_i are equal", "holds"), alike),
-        rate=rate,
-        floor=0.0,
-        values=lambda t, start: rate**t * start,
-        steps=H,
-    )
+    statement = "f(x_T) − f* ≤ (1 − 1/κ)^(TH) (f(x_0) − f*)"
+    assumptions = (*assumptions, Assumption("all f_i are equal", "holds"), alike)
+    found = _linear(theorem, statement, H / L, H, assumptions, rate=(1 - mu / L) ** H)
+    return dataclasses.replace(found, steps=H)
 
 
 def convex(constants: Constants, steps: Any = 1) -> Bound:
@@ -117,15 +95,9 @@ def convex(constants: Constants, steps: Any = 1) -> Bound:
         method="fedlin",
         subject="gap of the running mean",
         numbers={"eta": 1 / (10 * L)},
-        eta=per_client(1 / (10 * L), steps),
-        start="sq_distance",
+        divided_by=known_steps(steps),
         assumptions=assumptions,
-        rate=None,
-        floor=0.0,
-        values=lambda t, start: 10 * L / t * start,
-        telescoped=lambda run: (
-            10 * L * (run["sq_distance"][0] - run["sq_distance"]) / round_numbers(run["sq_distance"])
-        ),
+        **telescoping(10 * L, "sq_distance"),
     )
 
 
@@ -147,13 +119,9 @@ def nonconvex(constants: Constants, steps: Any = 1) -> Bound:
         method="fedlin",
         subject="smallest sq_gradient",
         numbers={"eta": 1 / (26 * L)},
-        eta=per_client(1 / (26 * L), steps),
-        start="gap",
+        divided_by=known_steps(steps),
         assumptions=assumptions,
-        rate=None,
-        floor=0.0,
-        values=lambda t, start: 52 * L / t * start,
-        telescoped=lambda run: 52 * L * (run["loss"][0] - run["loss"]) / round_numbers(run["loss"]),
+        **telescoping(52 * L, "loss"),
     )
 
 
@@ -186,8 +154,7 @@ def noisy(constants: Constants, steps: Any = 1, eta_bar: float | None = None) ->
         method="fedlin",
         subject="sq_distance",
         numbers={"eta": eta},
-        eta=per_client(eta, steps),
-        start="sq_distance",
+        divided_by=known_steps(steps),
         assumptions=(*assumptions, known("unbiased gradients of variance ≤ σ²", sigma_sq), proof),
         rate=rate,
         floor=floor,
@@ -220,11 +187,8 @@ def decreasing(constants: Constants, steps: Any = 1) -> Bound:
         method="fedlin",
         subject="sq_distance",
         numbers={"eta": schedule},
-        eta=per_client(schedule(0.0), steps),
-        start="sq_distance",
+        divided_by=known_steps(steps),
         assumptions=(*assumptions, known("unbiased gradients of variance ≤ σ²", sigma_sq)),
-        rate=None,
-        floor=0.0,
         values=lambda t, start: np.maximum(offset * start, 400 * sigma_sq / mu**2) / (t + offset),
         in_expectation=sigma_sq > 0,
     )
@@ -247,11 +211,8 @@ def lower_bound(steps: int = 2) -> Bound:
         method="fedlin",
         subject="sq_distance",
         numbers={},
-        eta=np.asarray(np.nan),
-        start="sq_distance",
         assumptions=(Assumption("the theorem's own instance and a stable step", "unknown"), same_steps(steps)),
         rate=rate,
-        floor=0.0,
         values=lambda t, start: rate**t * start,
         lower=True,
         steps=longest(steps),
@@ -269,21 +230,8 @@ def server_sparse(constants: Constants, delta: float, steps: Any = 1) -> Bound:
     theorem = "FedLin, Theorem 6"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
     d = _level(theorem, delta)
-    eta = sparse_step(L, d)
-    rate = 1 - mu / (2 * d * (2 + math.sqrt(d)) * L)
-    return Bound(
-        theorem=theorem,
-        statement="f(x_T) − f* ≤ (1 − 1/(2δ(2 + √δ)κ))^T (f(x_0) − f*)",
-        method="fedlin",
-        subject="gap",
-        numbers={"eta": eta},
-        eta=per_client(eta, steps),
-        start="gap",
-        assumptions=assumptions,
-        rate=rate,
-        floor=0.0,
-        values=lambda t, start: rate**t * start,
-    )
+    statement, rate = "f(x_T) − f* ≤ (1 − 1/(2δ(2 + √δ)κ))^T (f(x_0) − f*)", 1 - mu / (2 * d * (2 + math.sqrt(d)) * L)
+    return _linear(theorem, statement, sparse_step(L, d), steps, assumptions, rate)
 
 
 def server_sparse_memory(constants: Constants, delta: float, steps: Any = 1) -> Bound:
@@ -297,20 +245,8 @@ def server_sparse_memory(constants: Constants, delta: float, steps: Any = 1) -> 
     theorem = "FedLin, Theorem 7"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
     d = _level(theorem, delta)
-    eta, rate, kappa = memory_step(L, d), 1 - mu / (96 * d * L), L / mu
-    return Bound(
-        theorem=theorem,
-        statement="f(x_T) − f* ≤ 2κ (1 − 1/(96δκ))^T (f(x_0) − f*)",
-        method="fedlin",
-        subject="gap",
-        numbers={"eta": eta},
-        eta=per_client(eta, steps),
-        start="gap",
-        assumptions=assumptions,
-        rate=rate,
-        floor=0.0,
-        values=lambda t, start: 2 * kappa * rate**t * start,
-    )
+    statement, rate = "f(x_T) − f* ≤ 2κ (1 − 1/(96δκ))^T (f(x_0) − f*)", 1 - mu / (96 * d * L)
+    return _linear(theorem, statement, memory_step(L, d), steps, assumptions, rate, front=2 * (L / mu))
 
 
 def client_sparse_memory(constants: Constants, delta: float, steps: Any = 1, eta_bar: float | None = None) -> Bound:
@@ -338,12 +274,34 @@ def client_sparse_memory(constants: Constants, delta: float, steps: Any = 1, eta
         method="fedlin",
         subject="sq_distance",
         numbers={"eta": eta},
-        eta=per_client(eta, steps),
-        start="sq_distance",
+        divided_by=known_steps(steps),
         assumptions=(*assumptions, known(assumption, C, D)),
         rate=rate,
         floor=float(floor),
         values=lambda t, start: 2 * rate**t * start + floor,
+    )
+
+
+def _linear(
+    theorem: str,
+    statement: str,
+    eta: float,
+    steps: Any,
+    assumptions: tuple[Assumption, ...],
+    rate: float,
+    front: float = 1.0,
+) -> Bound:
+    """f(x_T) − f* ≤ front·rate^T (f(x_0) − f*)."""
+    return Bound(
+        theorem=theorem,
+        statement=statement,
+        method="fedlin",
+        subject="gap",
+        numbers={"eta": eta},
+        divided_by=known_steps(steps),
+        assumptions=assumptions,
+        rate=rate,
+        values=lambda t, start: front * rate**t * start,
     )
 
 

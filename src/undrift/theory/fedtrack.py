@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from .assume import MEASURE, round_numbers
-from .bound import Assumption, Bound, known, longest, require_positive, required, same_steps
+from .assume import MEASURE
+from .bound import Assumption, Bound, known, longest, require_positive, required, same_steps, telescoping
 from .constants import Constants
 
 COMPONENTS = "L_ij-smoothness of every component f_ij"
@@ -72,14 +70,9 @@ def nonconvex(constants: Constants, steps: Any = 1) -> Bound:
         method="fedtrack",
         subject="smallest sq_gradient",
         numbers={"eta": step_size(L, H)},
-        eta=np.asarray(step_size(L, H)),
-        start="gap",
         assumptions=(known(COMPONENTS, L), same_steps(steps)),
-        rate=None,
-        floor=0.0,
-        values=lambda t, start: 36 * L / t * start,
         steps=H,
-        telescoped=lambda run: 36 * L * (run["loss"][0] - run["loss"]) / round_numbers(run["loss"]),
+        **telescoping(36 * L, "loss"),
     )
 
 
@@ -98,11 +91,8 @@ def _linear(theorem: str, constants: Constants, steps: Any, mu: float, assumptio
         method="fedtrack",
         subject="gap",
         numbers={"eta": step_size(L, H)},
-        eta=np.asarray(step_size(L, H)),
-        start="gap",
         assumptions=(known(COMPONENTS, L), assumption, same_steps(steps)),
         rate=rate,
-        floor=0.0,
         values=lambda t, start: rate**t * start,
         steps=H,
     )

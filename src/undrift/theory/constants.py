@@ -129,7 +129,7 @@ def constants(
     if known.B_sq is None:
         B_sq, zeta_sq = (measured(part, f"fitted {where}") for part in line_above(slope, spread))
         more |= _dissimilarity(B_sq, zeta_sq)
-    if optimum is not None:
+    if optimum is not None and known.zeta_star_sq is not None:
         how, words = known.zeta_star_sq.how, f"x* by {optimum.how}"
         more["distance"] = Quantity(float(np.linalg.norm(start - optimum.x)), how, words)
         more["start_gap"] = Quantity(max(0.0, float(gaps_at(problem, start[None])[0])), how, words)

@@ -16,8 +16,22 @@ import numpy as np
 from ..errors import InputError
 from ..schedules import Inverse
 from .assume import MEASURE, convex_losses, smooth, smooth_and_strongly_convex
-from .bound import Assumption, Bound, known, known_steps, longest, required, same_steps, step_within, telescoping
+from .bound import (
+    Assumption,
+    Bound,
+    Subject,
+    known,
+    known_steps,
+    longest,
+    required,
+    same_steps,
+    step_within,
+    telescoping,
+)
 from .constants import Constants
+
+Assumptions = tuple[Assumption, ...]
+VARIANCE = "unbiased gradients of variance ≤ σ²"
 
 
 def plain_step(L: float) -> float:
@@ -89,16 +103,9 @@ def convex(constants: Constants, steps: Any = 1) -> Bound:
     theorem = "FedLin, Theorem 2"
     L, assumptions = smooth(theorem, constants)
     assumptions = (*assumptions, convex_losses(theorem, constants))
-    return Bound(
-        theorem=theorem,
-        statement="f(mean of x_0 … x_{T−1}) − f* ≤ (10L/T)(‖x_0 − x*‖² − ‖x_T − x*‖²)",
-        method="fedlin",
-        subject="gap of the running mean",
-        numbers={"eta": 1 / (10 * L)},
-        divided_by=known_steps(steps),
-        assumptions=assumptions,
-        **telescoping(10 * L, "sq_distance"),
-    )
+    statement = "f(mean of x_0 … x_{T−1}) − f* ≤ (10L/T)(‖x_0 − x*‖² − ‖x_T − x*‖²)"
+    promise = telescoping(10 * L, "sq_distance")
+    return _bound(theorem, statement, "gap of the running mean", 1 / (10 * L), steps, assumptions, **promise)
 
 
 def nonconvex(constants: Constants, steps: Any = 1) -> Bound:
@@ -113,16 +120,8 @@ def nonconvex(constants: Constants, steps: Any = 1) -> Bound:
     """
     theorem = "FedLin, Theorem 3"
     L, assumptions = smooth(theorem, constants)
-    return Bound(
-        theorem=theorem,
-        statement="min_{t<T} ‖∇f(x_t)‖² ≤ (52L/T)(f(x_0) − f(x_T))",
-        method="fedlin",
-        subject="smallest sq_gradient",
-        numbers={"eta": 1 / (26 * L)},
-        divided_by=known_steps(steps),
-        assumptions=assumptions,
-        **telescoping(52 * L, "loss"),
-    )
+    statement, promise = "min_{t<T} ‖∇f(x_t)‖² ≤ (52L/T)(f(x_0) − f(x_T))", telescoping(52 * L, "loss")
+    return _bound(theorem, statement, "smallest sq_gradient", 1 / (26 * L), steps, assumptions, **promise)
 
 
 def noisy(constants: Constants, steps: Any = 1, eta_bar: float | None = None) -> Bound:
@@ -140,7 +139,7 @@ def noisy(constants: Constants, steps: Any = 1, eta_bar: float | None = None) ->
     """
     theorem = "FedLin, Theorem 4"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
-    sigma_sq = required(theorem, "unbiased gradients of variance ≤ σ²", "σ²", constants.sigma_sq, "name the oracle")
+    sigma_sq = required(theorem, VARIANCE, "σ²", constants.sigma_sq, "name the oracle")
     limit = plain_step(L)
     eta = limit / 2 if eta_bar is None else step_within(theorem, "η̄", eta_bar, limit, "1/(6L)")
     rate, floor = 1 - eta * mu / 2, 50 * eta * sigma_sq / mu
@@ -148,14 +147,13 @@ def noisy(constants: Constants, steps: Any = 1, eta_bar: float | None = None) ->
     proof = Assumption(
         "12η̄L ≤ 1, used by the proof", "holds" if covered else "fails", "" if covered else "the statement says 6η̄L < 1"
     )
-    return Bound(
-        theorem=theorem,
-        statement="E‖x_{t+1} − x*‖² ≤ (1 − η̄μ/2) E‖x_t − x*‖² + 25η̄²σ²",
-        method="fedlin",
-        subject="sq_distance",
-        numbers={"eta": eta},
-        divided_by=known_steps(steps),
-        assumptions=(*assumptions, known("unbiased gradients of variance ≤ σ²", sigma_sq), proof),
+    return _bound(
+        theorem,
+        "E‖x_{t+1} − x*‖² ≤ (1 − η̄μ/2) E‖x_t − x*‖² + 25η̄²σ²",
+        "sq_distance",
+        eta,
+        steps,
+        (*assumptions, known(VARIANCE, sigma_sq), proof),
         rate=rate,
         floor=floor,
         values=lambda t, start: rate**t * start + (1 - rate**t) * floor,
@@ -178,17 +176,16 @@ def decreasing(constants: Constants, steps: Any = 1) -> Bound:
     """
     theorem = "FedLin, Theorem 4 with η̄_t = O(1/t)"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
-    sigma_sq = required(theorem, "unbiased gradients of variance ≤ σ²", "σ²", constants.sigma_sq, "name the oracle")
+    sigma_sq = required(theorem, VARIANCE, "σ²", constants.sigma_sq, "name the oracle")
     offset = 48 * L / mu
     schedule = Inverse(float(4 / mu), float(offset))
-    return Bound(
-        theorem=theorem,
-        statement="E‖x_T − x*‖² ≤ max{γ‖x_0 − x*‖², 400σ²/μ²}/(T + γ), γ = 48L/μ",
-        method="fedlin",
-        subject="sq_distance",
-        numbers={"eta": schedule},
-        divided_by=known_steps(steps),
-        assumptions=(*assumptions, known("unbiased gradients of variance ≤ σ²", sigma_sq)),
+    return _bound(
+        theorem,
+        "E‖x_T − x*‖² ≤ max{γ‖x_0 − x*‖², 400σ²/μ²}/(T + γ), γ = 48L/μ",
+        "sq_distance",
+        schedule,
+        steps,
+        (*assumptions, known(VARIANCE, sigma_sq)),
         values=lambda t, start: np.maximum(offset * start, 400 * sigma_sq / mu**2) / (t + offset),
         in_expectation=sigma_sq > 0,
     )
@@ -268,14 +265,13 @@ def client_sparse_memory(constants: Constants, delta: float, steps: Any = 1, eta
     d = _level(theorem, delta)
     eta = step_within(theorem, "η̄", eta_bar, memory_step(L, d, C), "1/(72LδC)")
     rate, floor = 1 - 0.75 * eta * mu, 16 / 3 * eta * (6 / (d * C) + d) * D / mu
-    return Bound(
-        theorem=theorem,
-        statement="‖x_T − x*‖² ≤ 2(1 − ¾η̄μ)^T ‖x_0 − x*‖² + (16/3) η̄ (6/(δC) + δ) D/μ",
-        method="fedlin",
-        subject="sq_distance",
-        numbers={"eta": eta},
-        divided_by=known_steps(steps),
-        assumptions=(*assumptions, known(assumption, C, D)),
+    return _bound(
+        theorem,
+        "‖x_T − x*‖² ≤ 2(1 − ¾η̄μ)^T ‖x_0 − x*‖² + (16/3) η̄ (6/(δC) + δ) D/μ",
+        "sq_distance",
+        eta,
+        steps,
+        (*assumptions, known(assumption, C, D)),
         rate=rate,
         floor=float(floor),
         values=lambda t, start: 2 * rate**t * start + floor,
@@ -283,25 +279,29 @@ def client_sparse_memory(constants: Constants, delta: float, steps: Any = 1, eta
 
 
 def _linear(
-    theorem: str,
-    statement: str,
-    eta: float,
-    steps: Any,
-    assumptions: tuple[Assumption, ...],
-    rate: float,
-    front: float = 1.0,
+    theorem: str, statement: str, eta: float, steps: Any, assumptions: Assumptions, rate: float, front: float = 1.0
 ) -> Bound:
     """f(x_T) − f* ≤ front·rate^T (f(x_0) − f*)."""
+
+    def values(t: np.ndarray, start: float) -> np.ndarray:
+        return front * rate**t * start
+
+    return _bound(theorem, statement, "gap", eta, steps, assumptions, rate=rate, values=values)
+
+
+def _bound(
+    theorem: str, statement: str, subject: Subject, eta: Any, steps: Any, assumptions: Assumptions, **promise: Any
+) -> Bound:
+    """A theorem on rounds in which client i steps with η̄/τ_i."""
     return Bound(
         theorem=theorem,
         statement=statement,
         method="fedlin",
-        subject="gap",
+        subject=subject,
         numbers={"eta": eta},
         divided_by=known_steps(steps),
         assumptions=assumptions,
-        rate=rate,
-        values=lambda t, start: front * rate**t * start,
+        **promise,
     )
 
 

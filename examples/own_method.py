@@ -77,9 +77,6 @@ class Server(NamedTuple):
 def feddyn(eta: float, alpha: float) -> ud.Algorithm:
     """↓x; y ← y − η (∇f_i(y) − λ_i + α(y − x)), τ_i steps; λ_i ← λ_i − α(y_i − x); ↑y_i − x; x ← mean y_i − h/α."""
 
-    def init(x):
-        return ud.Memory(server=Server(x, jnp.zeros_like(x)), clients=jnp.zeros_like(x))
-
     def client(lam, x, local):
         def step(k, y):
             return y - eta * (local.gradient(y, k) - lam + alpha * (y - x))
@@ -96,10 +93,16 @@ def feddyn(eta: float, alpha: float) -> ud.Algorithm:
         send=lambda server, slot: server.x,
         client=client,
         receive=receive,
-        work=lambda steps: steps,  # gradients that a client evaluates, for the records
-        endpoint=lambda x, move: x + move,  # where its local path ended, for the drift
+        account=ud.Account(  # for the records: gradients that a client evaluates, and where its local path ended
+            work=lambda steps, sizes: ud.Gradients(steps), endpoint=lambda x, move: x + move
+        ),
     )
-    return ud.Algorithm(init=init, round=(exchange,), model=lambda server: server.x)
+    return ud.Algorithm(
+        (exchange,),
+        server=lambda x: (Server(x, jnp.zeros_like(x)), ()),
+        client=lambda x, loss: jnp.zeros_like(x),
+        model=lambda server: server.x,
+    )
 
 
 def main(rounds: int = 400) -> dict[str, np.ndarray]:

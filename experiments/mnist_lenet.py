@@ -52,8 +52,9 @@ def main() -> None:
             continue
         began = time.time()
 
-        def report(round: int, rounds: int, name: str = name, began: float = began) -> None:
-            print(f"\r{name}: round {round}/{rounds}, {time.time() - began:.0f} s", end="", file=sys.stderr, flush=True)
+        def report(history: ud.History, name: str = name, began: float = began) -> None:
+            played = f"{history.length - 1}/{arguments.rounds}"
+            print(f"\r{name}: round {played}, {time.time() - began:.0f} s", end="", file=sys.stderr, flush=True)
 
         result = ud.run(
             method,
@@ -63,7 +64,7 @@ def main() -> None:
             participation=participation,
             seed=arguments.seed,
             record_every=5,
-            progress=report,
+            observe=report,
             checkpoint=folder / "checkpoint",
             resume=True,
         )

@@ -117,10 +117,9 @@ def sweep(
     alike: dict[Any, Run] = {}  # runs that differ in numbers only are described once
     runs = []
     for made in methods:
-        kind = made if made.by_theorem else made.recipe
-        if kind not in alike:
-            alike[kind] = describe(made, problem, rounds=rounds, **arguments)
-        runs.append(alike[kind] if made.by_theorem else alike[kind].but(method=made))
+        if made.by_theorem or made.recipe not in alike:
+            alike[made.recipe] = describe(made, problem, rounds=rounds, **arguments)
+        runs.append(alike[made.recipe] if made.by_theorem else alike[made.recipe].but(method=made))
     return sweep_runs(runs, keys, seed_list, observe)
 
 

@@ -48,6 +48,11 @@ def compressed(
     fedavg(eta=0.1, server_eta=1) + up top_k(5)
     """
     method = as_method(method)
+    if method.recipe.split:
+        raise InputError(
+            f"the messages of {method.name} are halves of a model and activations, not vectors of length d: nothing would be "
+            "compressed"
+        )
     names = [e.name for e in exchanges(method.build().round)]
     if exchange is not None and exchange not in names:
         raise unknown(f"exchange of {method.name}", exchange, names)

@@ -11,7 +11,8 @@ its memory too.
 likely as any other (`uniform`, `permuted`, and a `rule` that is fair in the long run) an answer counts m·w_i/|S|; where members
 are drawn in proportion to w_i (`weighted`) it counts 1/|S|. `renormalise=True` takes w_i/Σ_S w_j instead, the ratio that many
 frameworks use: with unequal weights it is biased, and the method then ends at another point. |S| counts those that answered.
-Where clients play in turn there is no mean, and the same factor (times |S|) scales their steps.
+Where clients play in turn there is no mean, and the factor m·w_i (none with `weighted` and with `renormalise`) scales
+their steps. Before round 1 all m clients are asked, and their answers count w_i.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ def as_method(given: Any) -> Method:
 
 
 def positive(**values: Any) -> None:
-    """Refuse numbers that are not finite and > 0; traced values were checked when the method was made."""
+    """Refuse numbers that are not finite and > 0; those inside a program were checked when the method was made."""
     for name, value in values.items():
         if not _traced(value) and not (np.isfinite(value) and value > 0):
             raise InputError(f"{name} must be a finite number > 0, got {value}: choose a step such as 1/L")
@@ -247,13 +247,14 @@ def not_negative(**values: Any) -> None:
 
 def _frozen(value: Any) -> Any:
     """Settings are part of a program's identity and so must be hashable."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | jax.Array):
         value = value.tolist()
     return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 
 def _traced(value: Any) -> bool:
-    return isinstance(value, jax.core.Tracer)
+    """Whether it belongs to a program, compiled or not: an input of it, or what a schedule says (0 where it warms up)."""
+    return isinstance(value, jax.Array)
 
 
 def _is_float(annotation: Any) -> bool:
@@ -276,13 +277,14 @@ def _schedule(method_name: str, name: str, given: Schedule) -> Schedule:
             f"{method_name}: a schedule of {name} is a function of the round's number in jax.numpy, such as an Optax "
             f"schedule; this one fails: {error}"
         ) from error
-    if shape.shape != () or not jnp.issubdtype(shape.dtype, jnp.number):
+    real = jnp.issubdtype(shape.dtype, jnp.floating) or jnp.issubdtype(shape.dtype, jnp.integer)
+    if shape.shape != () or not real:
         raise InputError(f"{method_name}: a schedule of {name} returns one number, this one {shape}")
     return given
 
 
 def _at(schedule: Schedule, round: Any) -> Any:
-    return PLACEHOLDER if round is None else schedule(jnp.maximum(jnp.asarray(round, int) - 1, 0))
+    return PLACEHOLDER if round is None else jnp.asarray(schedule(jnp.maximum(jnp.asarray(round, int) - 1, 0)))
 
 
 def _schedule_words(schedule: Schedule) -> str:

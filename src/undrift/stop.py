@@ -78,14 +78,15 @@ class Patience(Stop):
         return (self.column,)
 
     def start(self) -> Any:
-        return np.asarray(np.inf, np.float32), np.asarray(0, np.int32)  # the best value so far, rounds since
+        return np.asarray(np.inf), np.asarray(0, np.int32)  # the best value so far, rounds since
 
     def look(self, state: Any, records: Mapping[str, Any]) -> tuple[Any, jax.Array]:
         best, since = state
-        value = jnp.asarray(-records[self.column] if _rises(self.column) else records[self.column], jnp.float32)
+        best = jnp.asarray(best)
+        value = jnp.asarray(-records[self.column] if _rises(self.column) else records[self.column], best.dtype)
         better = value < best - self.least * jnp.where(jnp.isfinite(best), jnp.abs(best), 0)
         state = jnp.where(better, value, best), jnp.where(better, 0, since + 1).astype(jnp.int32)
-        return state, state[1] >= self.rounds
+        return state, (state[1] >= self.rounds) & ~jnp.isnan(value)  # rounds that are not evaluated show nothing
 
     def __str__(self) -> str:
         return f"{self.column} no better for {self.rounds} rounds"

@@ -70,7 +70,7 @@ def run_toy(work: Work, method: Any, data: Toy, steps: int, seed: int, label: st
         x0=np.array([float(work["b_0"])]),
         participation=pair(work["clients"], seed),
         keep_iterates=True,
-        progress=lambda done, rounds: work.progress(label, done, rounds),
+        observe=work.observer(label, 0, work["rounds"]),
     )
 
 

@@ -46,7 +46,7 @@ def _runs(work: Work, where: str, memory: bool, jobs: int) -> Curves:
             problem,
             rounds=work["rounds"],
             steps=draw_steps(work["steps"], 10, work["seed"]),
-            progress=work.reporter(label, number * work["rounds"], jobs * work["rounds"]),
+            observe=work.observer(label, number * work["rounds"], jobs * work["rounds"]),
         ).history
         curves.add_run(PANEL, label, history["sq_distance"], history)
     return curves
@@ -78,18 +78,11 @@ def round_factor(hessians: np.ndarray, steps: list[int], eta: float, spectra: An
     return float(np.max(np.abs(np.linalg.eigvals(np.eye(d) - mean @ hessians.mean(axis=0)))))
 
 
-def _hessians(problem: Any) -> np.ndarray:
-    """∇²f_i(x*) for every client."""
-    A, y, x = (np.asarray(part, float) for part in (problem.stack["A"], problem.stack["y"], problem.optimum.x))
-    p = 1 / (1 + np.exp(-y * (A @ x)))
-    return np.swapaxes(A, 1, 2) @ (A * (p * (1 - p))[..., None])
-
-
 def _figure_6(work: Work) -> Data:
     checked = work["draws run"]
     curves = _runs(work, "down", memory=False, jobs=4)
     problem = _problem(work["seed"])
-    hessians = _hessians(problem)
+    hessians = problem.hessians(problem.optimum.x)
     spectra = np.linalg.eigh(hessians)
     table: list[tuple[int, float, float]] = []
     for seed in range(work["draws of steps"]):
@@ -130,6 +123,7 @@ def _not_every_draw(data: Data) -> Decision:
 
 
 FIG6 = Item(
+    revision=2,  # FedLin and FedTrack: two vectors down a round
     name="fedlin/fig6",
     title="FedLin, figure 6: logistic regression with TOP-k at the server",
     setting=(
@@ -180,6 +174,7 @@ def _grows(data: Data) -> Decision:
 
 
 FIG7 = Item(
+    revision=2,  # FedLin and FedTrack: two vectors down a round
     name="fedlin/fig7",
     title="FedLin, figure 7: logistic regression with TOP-k at the clients",
     setting=(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import undrift as ud
+from undrift.theory.methods.fedsplit import inner_step, prox_step
 
 from .data import Curves, Data
 from .item import Claim, Decision, Item, Work, at_least, at_most, ours, paper
@@ -84,6 +85,7 @@ def _draw_1(data: Data) -> Figure:
 
 
 FIG1 = Item(
+    revision=2,  # FedLin and FedTrack: two vectors down a round
     name="fedlin/fig1",
     title="FedLin, figure 1: FedProx and FedNova settle elsewhere, FedLin finds the minimiser",
     setting=(
@@ -115,8 +117,7 @@ def _figure_5(work: Work) -> Data:
     L, mu, rounds = work["L"], work["mu"], work["rounds"]
     A = np.array([[[L, 0.0], [0.0, mu]], [[mu, 0.0], [0.0, mu]]])
     problem = ud.problems.quadratic(A, np.array([[1.0, 1.0], [-1.0, 2.0]]))
-    s = 1 / np.sqrt(L * mu)
-    alpha = 2 / (L + mu + 2 / s)
+    s, alpha = papers_choice(L, mu)
     curves = Curves()
     shown = work["e shown"]
     for number, e in enumerate(shown):
@@ -133,6 +134,12 @@ def _figure_5(work: Work) -> Data:
 PANELS_5 = ("even e: settles near x*", "odd e: diverges")
 
 
+def papers_choice(L: float, mu: float) -> tuple[float, float]:
+    """FedSplit's s and the size of its inner steps, as its paper takes them."""
+    s = prox_step(L, mu)
+    return s, inner_step(L, mu, s)
+
+
 def spectral_radius(L: float, mu: float, e: int, start: str = "prox-point") -> float:
     """Of a round of FedSplit on the example, as the linear map of (z_1, z_2) in the coordinate with curvatures L and μ.
 
@@ -141,8 +148,7 @@ def spectral_radius(L: float, mu: float, e: int, start: str = "prox-point") -> f
     >>> spectral_radius(1000.0, 1.0, 1) > 1, spectral_radius(1000.0, 1.0, 2) > 1
     (True, False)
     """
-    s = 1 / np.sqrt(L * mu)
-    alpha = 2 / (L + mu + 2 / s)
+    s, alpha = papers_choice(L, mu)
     x, step = np.array([0.5, 0.5]), np.zeros((2, 2))
     for i, curvature in enumerate((L, mu)):
         own = np.eye(2)[i]

@@ -128,6 +128,7 @@ def _compression_figure(bottom: float) -> Callable[[Data], Figure]:
 
 
 FIG2 = Item(
+    revision=2,  # FedLin and FedTrack: two vectors down a round
     name="fedlin/fig2",
     title="FedLin, figure 2: TOP-k at the server keeps linear convergence to the minimiser",
     setting=(
@@ -205,6 +206,7 @@ def _grows_with_alpha(data: Data) -> Decision:
 
 
 FIG3 = Item(
+    revision=2,  # FedLin and FedTrack: two vectors down a round
     name="fedlin/fig3",
     title="FedLin, figure 3: TOP-k at the clients stops at a floor",
     setting=(
@@ -284,6 +286,7 @@ def _draw_4(data: Data) -> Figure:
 
 
 FIG4 = Item(
+    revision=2,  # FedLin and FedTrack: two vectors down a round
     name="fedlin/fig4",
     title="FedLin, figure 4: FedLin is ahead of SCAFFOLD",
     setting=(
@@ -366,6 +369,7 @@ def _draw_8(data: Data) -> Figure:
 
 
 FIG8 = Item(
+    revision=2,  # FedLin and FedTrack: two vectors down a round
     name="fedlin/fig8",
     title="FedLin, figure 8: with noisy gradients a ball around the minimiser, larger with more noise",
     setting=(

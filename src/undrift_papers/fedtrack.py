@@ -156,6 +156,7 @@ def _least_squares(work: Work) -> Instance:
 
 
 THM1 = Item(
+    revision=2,  # FedLin and FedTrack: two vectors down a round
     name="fedtrack/thm1",
     title="FedTrack, theorem 1: linear convergence on strongly convex losses",
     setting=(
@@ -186,14 +187,18 @@ def _robust_loss(x: Any, sample: Any) -> Any:
     return z**2 / (1 + z**2)
 
 
-def _robust_regression(work: Work) -> Instance:
+def _robust_samples(work: Work) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(work["seed"])
     m, n, d = work["clients"], work["components"], work["dim"]
     a = rng.standard_normal((m, n, d))
     a /= np.linalg.norm(a, axis=-1, keepdims=True)
     b = (a @ (rng.standard_normal(d) + 0.5 * rng.standard_normal((m, d)))[..., None])[..., 0]
-    b = b + np.where(rng.random((m, n)) < 0.2, 10.0, 0.1) * rng.standard_normal((m, n))
-    problem = ud.problems.custom(_robust_loss, {"a": a, "b": b}, dim=d, per_sample=True)
+    return a, b + np.where(rng.random((m, n)) < 0.2, 10.0, 0.1) * rng.standard_normal((m, n))
+
+
+def _robust_regression(work: Work) -> Instance:
+    a, b = _robust_samples(work)
+    problem = ud.problems.custom(_robust_loss, {"a": a, "b": b}, dim=work["dim"], per_sample=True)
     return Instance(problem, float(2 * np.max(np.sum(a**2, axis=-1))), None)
 
 
@@ -204,11 +209,7 @@ def _is_not_convex(data: Data) -> Decision:
 
 def _produce_2(work: Work) -> Data:
     data = _produce("nonconvex", _robust_regression)(work)
-    case = _robust_regression(work)
-    a, b = (
-        np.asarray(case.problem.stack["data"][k], float).reshape(-1, *shape)
-        for k, shape in (("a", (work["dim"],)), ("b", ()))
-    )
+    a, b = (part.reshape(-1, *part.shape[2:]) for part in _robust_samples(work))
     grid = np.random.default_rng(1).standard_normal((50, work["dim"]))
     values = []
     for x in (np.zeros(work["dim"]), *grid):
@@ -220,6 +221,7 @@ def _produce_2(work: Work) -> Data:
 
 
 THM2 = Item(
+    revision=2,  # FedLin and FedTrack: two vectors down a round
     name="fedtrack/thm2",
     title="FedTrack, theorem 2: stationary points of losses that are not convex",
     setting=(
@@ -294,6 +296,7 @@ def _clients_are_not_convex(data: Data) -> Decision:
 
 
 THM3 = Item(
+    revision=2,  # FedLin and FedTrack: two vectors down a round
     name="fedtrack/thm3",
     title="FedTrack, theorem 3: linear convergence under the Polyak-Łojasiewicz condition",
     setting=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -111,9 +111,9 @@ class Work:
         if self._progress is not None:
             self._progress(text, done, total)
 
-    def reporter(self, text: str, before: int = 0, total: int | None = None) -> Callable[[int, int], None]:
-        """`progress` for `ud.run` and `ud.sweep`: their rounds are counted from `before`, out of `total` in all."""
-        return lambda done, rounds: self.progress(text, before + done, rounds if total is None else total)
+    def observer(self, text: str, before: int, total: int) -> Callable[[Mapping[str, Any]], None]:
+        """`observe` for `ud.run`: its rounds are counted from `before`, out of `total` in all."""
+        return lambda history: self.progress(text, before + len(history["loss"]) - 1, total)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import undrift as ud
+from undrift.engine.simulate import Observer
 from undrift.errors import InputError
 
 from .archive import Archive, from_json, to_json
@@ -148,11 +149,11 @@ def _wanted(round: int, job: Job) -> bool:
     return round % job.record_every == 0 or round == job.rounds
 
 
-def finish(job: Job, folder: Path, progress: Callable[[int, int], None] | None = None) -> Outcome:
+def finish(job: Job, folder: Path, observe: Observer | None = None) -> Outcome:
     """The result of a job: read if it is there, else run (or continued) now."""
     found = outcome(job, folder)
     if found is None:
-        files = _run(job, folder / job.name, progress)
+        files = _run(job, folder / job.name, observe)
         archive(folder).add({f"{job.name}/{file}": content for file, content in files.items()})
         shutil.rmtree(folder / job.name, ignore_errors=True)
         found = outcome(job, folder)
@@ -224,16 +225,16 @@ def _published_map(name: str, samples: int) -> Any:
 
 
 class _Pace:
-    """Listens to the progress of a run, and knows how long a round takes once everything is compiled."""
+    """Observes a run, and knows how long a round takes once everything is compiled."""
 
-    def __init__(self, progress: Callable[[int, int], None] | None) -> None:
-        self.progress = progress
+    def __init__(self, observe: Observer | None) -> None:
+        self.observe = observe
         self.marks: list[tuple[int, float]] = []  # (round, time) after every chunk
 
-    def __call__(self, done: int, rounds: int) -> None:
-        self.marks.append((done, time.perf_counter()))
-        if self.progress is not None:
-            self.progress(done, rounds)
+    def __call__(self, history: ud.History) -> None:
+        self.marks.append((history.length - 1, time.perf_counter()))
+        if self.observe is not None:
+            self.observe(history)
 
     @property
     def seconds_per_round(self) -> float | None:
@@ -244,27 +245,29 @@ class _Pace:
         return round((ended - began) / (last - first), 4)
 
 
-def _run(job: Job, place: Path, progress: Callable[[int, int], None] | None) -> dict[str, bytes]:
+def _run(job: Job, place: Path, observe: Observer | None) -> dict[str, bytes]:
     """Train; history.csv and summary.json."""
     from undrift.command.versions import versions
     from undrift.studies.solver import solver_from
 
     place.mkdir(parents=True, exist_ok=True)
-    pace = _Pace(progress)
+    pace = _Pace(observe)
     method = ud.METHODS[job.method](eta=job.eta, solver=solver_from(job.weight_decay, job.clip))
     everyone = job.cohort >= job.clients
     permuted = job.method == "sequential_fl" and job.turns == ONCE_EACH
-    cohort = ud.plan.permuted(job.cohort) if permuted else ud.plan.uniform(job.cohort)
+    # The published program weighs the clients of a cohort among themselves.
+    among = job.weights == BY_SIZE
+    draw = ud.plan.permuted if permuted else ud.plan.uniform
     result = ud.run(
         method,
         build_problem(job),
         rounds=job.rounds,
         steps=job.steps,
-        participation=None if everyone else cohort,
+        participation=None if everyone else draw(job.cohort, renormalise=among),
         seed=job.seed,
         record_every=job.record_every,
         on_divergence="continue",
-        progress=pace,
+        observe=pace,
         checkpoint=place / "checkpoint",
         checkpoint_seconds=30.0,
         resume=True,

@@ -27,7 +27,7 @@ def produce(work: Work) -> Data:
     ends = []
     for number, how in enumerate((IID, work["clients differ"])):
         job = _job(work, how)
-        found = finish(job, work.jobs, work.reporter(f"fedavg/fig4: {how}", number * job.rounds, 2 * job.rounds))
+        found = finish(job, work.jobs, work.observer(f"fedavg/fig4: {how}", number * job.rounds, 2 * job.rounds))
         curves.add(PANEL, how, 100 * found.accuracy, seed=job.seed, round=found.rounds, **costs(found))
         ends.append((how, float(100 * found.last(10).mean()), found.rounds_to(work["target accuracy"]) or -1))
     names = ("partition", "accuracy", "rounds_to")

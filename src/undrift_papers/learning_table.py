@@ -100,7 +100,7 @@ def run_cells(work: Work, name: str) -> dict[Cell, dict[str, list[Outcome]]]:
     before = 0
     for cell, method, job in wanted:
         text = f"{name}: {cell.panel}, {method}, seed {job.seed}"
-        outcome = finish(job, work.jobs, work.reporter(text, before, total))
+        outcome = finish(job, work.jobs, work.observer(text, before, total))
         found.setdefault(cell, {}).setdefault(method, []).append(outcome)
         before += job.rounds
         work.progress(text, before, total)

@@ -12,7 +12,8 @@ from cli_helpers import SMALL
 
 import undrift as ud
 from undrift.command.compare import demo
-from undrift.studies.build import MethodMaker, build_problem, run_arguments
+from undrift.engine.simulate import simulate
+from undrift.studies.study import read_study
 
 STUDY = """
 [problem]
@@ -89,12 +90,8 @@ def test_files_are_tidy_and_read_in_one_line(compared):
 def test_a_row_equals_a_single_run(compared):
     history = pd.read_csv(compared / "history.csv")
     row = history[history["label"] == "fedlin"]
-    from undrift.studies.spec import read_study
-
     study = read_study(compared / "study.toml")
-    problem = build_problem(study)
-    arguments = run_arguments(study, problem)
-    single = ud.run(ud.fedlin(eta=float(row["eta"].iloc[0])), problem, **arguments)
+    single = simulate(study.describe(ud.fedlin(eta=float(row["eta"].iloc[0])), study.make_problem()))
     assert np.allclose(row["sq_distance"], single.history["sq_distance"], rtol=1e-6, atol=1e-20)
     assert np.array_equal(row["bytes_up"], single.history["bytes_up"])
 
@@ -147,16 +144,14 @@ def test_seeds_and_divergence_of_everything(cli):
 def test_the_demo_study_is_sound():
     """It names known problems, methods and compressors, with unequal sizes and speeds (running it is `make demo`)."""
     study = demo()
-    problem = build_problem(study)
-    arguments = run_arguments(study, problem)
-    assert len(set(arguments["steps"])) > 5
+    problem = study.make_problem()
+    assert len(set(study.arguments(problem)["steps"])) > 5
     assert len(set(problem.sizes.tolist())) > 5
-    makers = [MethodMaker.of(spec) for spec in study.methods]
-    for maker in makers:
-        maker.make(**{key: values[0] for key, values in maker.grid.items()})
-    names = {maker.spec.name for maker in makers}
+    for method in study.methods:
+        method.checked().make(**method.points()[0])
+    names = {method.name for method in study.methods}
     assert {"fedsgd", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "fedlin", "gd"} == names
-    assert any(maker.down is not None for maker in makers)
+    assert any(method.down is not None for method in study.methods)
 
 
 def test_steps_by_theorem_are_checked_and_drawn_per_second(cli, tmp_path):
@@ -180,3 +175,50 @@ def test_bad_means_are_refused_by_name(cli, tmp_path):
     assert said.code == 2
     assert "did you mean 'up'" in said.err
     assert not (tmp_path / "run").exists()
+
+
+def test_every_program_is_described_and_traced_once(cli, monkeypatch):
+    """Two methods × four step sizes: two descriptions, two programs, and a method built for each point, not for each use."""
+    from undrift.engine.description import Run
+    from undrift.engine.simulate import compilations
+    from undrift.recipe import Recipe
+
+    described, built, of, build = [], [], Run.of, Recipe.build
+
+    def counted_of(method, *rest, **arguments):
+        described.append(method.name)
+        return of(method, *rest, **arguments)
+
+    def counted_build(recipe, *rest):
+        built.append(recipe.name)
+        return build(recipe, *rest)
+
+    monkeypatch.setattr(Run, "of", counted_of)
+    monkeypatch.setattr(Recipe, "build", counted_build)
+    compilations.clear()
+    # A dimension of its own: no other test has compiled these programs.
+    said = cli("compare", "--method", "fedavg", "fedlin", "--problem", "quadratic:clients=3,dim=11", "--rounds", 9,
+               "--steps", 2, "--eta", 0.01, 0.02, 0.03, 0.04, "--out", "r", "--no-figures")  # fmt: skip
+    assert said.code == 0
+    assert described == ["fedavg", "fedlin"]
+    assert compilations == {"fedavg": 1, "fedlin": 1}
+    assert len(built) <= 2 * (4 + 4)  # each point, and its program's messages as described and as played, records, trace
+
+
+def test_what_a_grid_cannot_be_told_is_refused(cli):
+    Path("s.toml").write_text(STUDY.replace("rounds = 120", "rounds = 120\nstop = { gap = 1e-3 }"))
+    said = cli("compare", "s.toml", "--out", "r")
+    assert said.code == 2
+    assert "stop is for a single run" in said.err
+    assert not Path("r").exists()
+
+
+def test_a_schedule_can_be_a_point_of_a_grid(cli):
+    Path("s.toml").write_text(
+        '[problem]\nname = "quadratic"\nclients = 3\ndim = 4\n[run]\nrounds = 9\nsteps = 3\ndiagnostics = true\n'
+        '[[method]]\nname = "scaffold"\neta = [0.01, { schedule = "inverse", value = 0.02, offset = 5.0 }]\n'
+    )
+    assert cli("compare", "s.toml", "--out", "r").code == 0
+    grid = pd.read_csv("r/grid.csv")
+    assert grid["gap"].nunique() == 2
+    assert grid["variate_error"].max() < 1e-12

@@ -8,7 +8,6 @@ import undrift as ud
 from counts import costs
 from undrift import precision
 from undrift.algorithms import METHODS
-from undrift.engine.ledger import message_shapes
 from undrift.studies.catalogue import PROBLEMS, quadratic
 
 
@@ -37,10 +36,10 @@ def test_sizes_are_the_ledgers(cli, words, name, factory):
         method = ud.compressed(factory(eta=0.1), up=up, down=down) if words else factory(eta=0.1)
     problem = quadratic(clients=3, dim=12)
     with precision.scope(problem.dtype):
-        shapes = message_shapes(method.build(), problem, ud.oracles.full())
-    for row in shown["round"]:
-        assert row["down"]["bytes"] == shapes[row["name"]].down_bytes
-        assert row["up"]["bytes"] == shapes[row["name"]].up_bytes
+        shapes = ud.describe(method, problem, rounds=1).shapes[-len(shown["round"]) :]
+    for row, exchange in zip(shown["round"], shapes, strict=True):
+        assert row["down"]["bytes"] == exchange.down_bytes
+        assert row["up"]["bytes"] == exchange.up_bytes
     history = costs(method, problem, 2, steps=4)
     for key in ("bytes_up", "bytes_down", "gradients"):
         assert shown["per_round"][key] == (history[key][2] - history[key][1]) / 3
@@ -54,7 +53,14 @@ def test_single_precision_halves_the_messages(cli):
 
 
 def test_huge_dimensions_cost_nothing(cli):
-    assert cli("explain", "fedlin", "--dim", "1000000000", "--json").json["per_round"]["bytes_down"] == 24_000_000_000
+    assert cli("explain", "fedlin", "--dim", "1000000000", "--json").json["per_round"]["bytes_down"] == 16_000_000_000
+
+
+def test_fedlin_sends_two_vectors_down(cli):
+    """x̄ with the gradient that follows from it, and g: x again only where a client may have missed it."""
+    shown = cli("explain", "fedlin", "--dim", "10", "--json").json
+    assert shown["per_round"]["bytes_down"] == 2 * 10 * 8
+    assert [len(row["down"]["contents"]) for row in shown["round"]] == [1, 1]
 
 
 def test_list_names_everything(cli):

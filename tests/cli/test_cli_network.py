@@ -12,9 +12,9 @@ import pytest
 
 import undrift as ud
 from undrift.command import devices
-from undrift.studies.build import MethodMaker, run_arguments
+from undrift.studies.method import StudyMethod
 from undrift.studies.solver import solver_from
-from undrift.studies.spec import MethodSpec, RunSpec, Study
+from undrift.studies.study import Study
 
 NETWORK = ["--problem", "network:clients=4,partition=exdir:classes=5,alpha=10,batch=8", "--rounds", 3, "--steps", 2]
 
@@ -82,11 +82,11 @@ def test_weight_decay_and_clipping(cli):
 
 def test_who_takes_weight_decay():
     for name in ("fedavg", "fedprox", "sequential_fl", "ssl", "sflv1", "sflv2"):
-        MethodMaker.of(MethodSpec(name, {"weight_decay": 1e-4, "clip": 10}))
+        StudyMethod(name, {"weight_decay": 1e-4, "clip": 10}).checked()
     with pytest.raises(ud.InputError, match="weight_decay"):
-        MethodMaker.of(MethodSpec("fedlin", {"weight_decay": 1e-4}))
+        StudyMethod("fedlin", {"weight_decay": 1e-4}).checked()
     with pytest.raises(ud.InputError, match="clip must be"):
-        MethodMaker.of(MethodSpec("fedavg", {"eta": 0.1, "clip": -1})).make()
+        StudyMethod("fedavg", {"eta": 0.1, "clip": -1}).make()
 
 
 def test_study_files(cli):
@@ -106,8 +106,8 @@ def test_study_files(cli):
 
 def test_one_permutation_can_be_spread_over_rounds():
     problem = ud.problems.quadratic(np.ones((4, 1, 1)), np.ones((4, 1)))
-    study = Study(problem={}, run=RunSpec(participation="permuted:2"))
-    assert run_arguments(study, problem)["participation"] == ud.plan.permuted(2)
+    study = Study(problem={}).with_run({"participation": "permuted:2"})
+    assert study.arguments(problem)["participation"] == ud.plan.permuted(2)
 
 
 def test_devices(monkeypatch):
@@ -150,3 +150,14 @@ def test_the_room_of_data_stays_closed_until_it_is_needed():
         "problem_words('quadratic:dim=3')\nsys.exit('undrift.data' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_loss_of_a_network_can_be_said(cli):
+    """Squared distance from the label's unit vector, with the accuracy that belongs to it."""
+    words = [*NETWORK[:1], NETWORK[1] + ",loss=squared", *NETWORK[2:]]
+    said = cli("run", "--method", "fedavg", *words, "--eta", 0.1, "--rounds", 20, "--out", "r", "--no-figures", "--json")
+    assert said.code == 0, said.err
+    final = said.json["final"]
+    assert 0.5 < final["accuracy"] <= 1
+    assert final["loss"] < 0.5  # of outputs that are zero
+    assert cli("run", "--method", "fedavg", *NETWORK[:1], "network:loss=square", "--out", "s").code == 2

@@ -6,6 +6,7 @@ import json
 import signal
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -106,3 +107,35 @@ def test_there_must_be_something_to_resume(cli):
     assert said.code == 2
     assert "no run" in said.err
     assert cli("run", "--resume").code == 2
+
+
+def test_a_run_with_a_rule_that_ends_it(cli, monkeypatch):
+    """Interrupted and resumed it ends in the same round with the same bits; it is finished, and the reason is shown."""
+    from undrift.command.talk import Stop
+
+    words = ["run", "--method", "fedlin", "--problem", "quadratic", "--rounds", "4000", "--eta", "0.01", "--no-figures",
+             "--stop", "gap=1e-5,patience=300", "--per-client", "--keep-iterates"]  # fmt: skip
+    whole = cli(*words, "--out", "whole", "--json")
+    assert whole.code == 0
+    summary = whole.json
+    assert summary["status"] == "finished"
+    assert summary["stopped"] in whole.err
+    assert summary["rounds"] < 4000
+    assert summary["final"]["gap"] <= 1e-5
+    with monkeypatch.context() as patch:
+        patch.setattr(Stop, "heard", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert cli(*words, "--out", "r").code == 130
+    assert cli("run", "--out", "r", "--resume", "--no-figures").code == 0
+    for name in ("history.csv", "model.npy", "iterates.npy", "study.toml"):
+        assert Path("r", name).read_bytes() == Path("whole", name).read_bytes()
+    with np.load("r/clients.npz") as resumed, np.load("whole/clients.npz") as clients:
+        assert clients["loss"].shape == (summary["rounds"] + 1, 10)
+        assert all(np.array_equal(resumed[name], clients[name], equal_nan=True) for name in clients)
+    assert "nothing to resume" in cli("run", "--out", "r", "--resume").err
+
+
+def test_a_rule_about_a_column_that_is_not_there_is_refused_before_anything_is_written(cli):
+    said = cli("run", "--method", "fedlin", "--problem", "figure1", "--stop", "accuracy=0.9", "--out", "r")
+    assert said.code == 2
+    assert "unknown column that a rule can stop at 'accuracy'" in said.err
+    assert not Path("r").exists()

@@ -155,8 +155,9 @@ def test_own_method_from_a_file(cli):
         "def slow(eta: float) -> ud.Algorithm:\n"
         '    """Half a gradient step a round."""\n'
         "    exchange = ud.Exchange('g', lambda x, s: x, lambda m, x, local: (m, local.gradient(x)),\n"
-        "        lambda x, slots, g, cohort: (x - 0.5 * eta * cohort.mean(g), slots), work=lambda t: 0 * t + 1)\n"
-        "    return ud.Algorithm(init=ud.Memory, round=(exchange,), model=lambda x: x)\n"
+        "        lambda x, slots, g, cohort: (x - 0.5 * eta * cohort.mean(g), slots),\n"
+        "        ud.Account(work=lambda t, sizes: ud.Gradients(0 * t + 1)))\n"
+        "    return ud.Algorithm((exchange,))\n"
     )
     assert cli("run", "--method", "mine.py:slow", *SMALL, "--eta", "0.1", "--out", "own", "--no-figures").code == 0
     cli("run", "--method", "fedsgd", *SMALL, "--eta", "0.05", "--out", "known", "--no-figures")

@@ -6,15 +6,18 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
+import optax
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import undrift as ud
+from undrift.engine.simulate import simulate
 from undrift.errors import InputError
 from undrift.studies import toml
 from undrift.studies.build import COMPRESSORS, build_steps
 from undrift.studies.catalogue import digits, fedsplit, figure1, least_squares, logistic_synthetic, quadratic
-from undrift.studies.spec import study_from
+from undrift.studies.study import study_from
 from undrift.studies.words import construct
 
 letters = st.text(st.sampled_from("ab0_- .\"'\\#=[]{}\n\t\r\x00\x1f\x7féτ\U0001f600"))
@@ -91,3 +94,83 @@ def test_named_problems_are_what_the_papers_say():
     d = digits(clients=8, classes=3)
     assert (d.clients, d.dim, d.sizes.sum()) == (8, 65, 1797)
     assert not np.array_equal(digits(data_seed=1).sizes, digits(data_seed=2).sizes)
+
+
+def test_whatever_a_run_can_be_told_can_be_said():
+    """All arguments of a run are keys of the table [run], but where it starts; means have two keys of their own."""
+    from undrift.engine.description import Arguments
+    from undrift.studies.study import DEFAULTS
+
+    assert set(DEFAULTS) - {"rounds", "seeds", "speeds", "link"} == set(Arguments.__annotations__) - {"x0", "resources"}
+
+
+def described(run: str, method: str = "eta = 0.1"):
+    study = study_from(tomllib.loads(f"[run]\n{run}\n[[method]]\nname = 'fedavg'\n{method}"), "text")
+    return study.describe(study.methods[0].checked().make(), figure1())
+
+
+@pytest.mark.parametrize(
+    ("run", "field", "value"),
+    [
+        ("stop = { gap = 1e-6 }", "stop", ud.stop.at(gap=1e-6)),
+        ('stop = "gap=1e-6"', "stop", ud.stop.at(gap=1e-6)),
+        ("stop = { patience = 7 }", "stop", ud.stop.patience(7)),
+        ('stop = "gap=1e-6,patience=7,column=grad_norm,least=0.1"', "stop",
+         ud.stop.at(gap=1e-6) | ud.stop.patience(7, "grad_norm", 0.1)),
+        ("participation = { weighted = 1 }", "participation", ud.plan.weighted(1).among(np.array([0.5, 0.5]))),
+        ('participation = "uniform:1,renormalise=true"', "participation", ud.plan.uniform(1, renormalise=True)),
+        ("per_client = true", "per_client", True),
+        ("diagnostics = true", "diagnostics", True),
+        ("keep_iterates = true", "keep_iterates", True),
+    ],
+)  # fmt: skip
+def test_words_of_a_run(run, field, value):
+    assert getattr(described(run), field) == value
+
+
+@pytest.mark.parametrize(
+    ("run", "text"),
+    [
+        ('stop = "1e-6"', "column=value"),
+        ("stop = 5", "a table"),
+        ("stop = { gap = 'small' }", "must be a number"),
+        ("stop = { column = 'loss' }", "patience = rounds, which is missing"),
+        ("stop = { patience = 2.5 }", "rounds must be a whole number"),
+        ("per_client = 'yes'", "per_client must be true or false"),
+        ("participation = { weighted = 1, renormalise = true }", "unknown key of participation 'weighted'"),
+    ],
+)
+def test_words_that_no_run_understands(run, text):
+    with pytest.raises(InputError, match=text) as refused:
+        described(run)
+    assert "text, table [run]" in str(refused.value)
+
+
+def test_schedules_in_words():
+    words = "eta = { schedule = 'exponential_decay', init_value = 0.1, transition_steps = 10, decay_rate = 0.9 }"
+    written, given = described("rounds = 12", words), ud.fedavg(eta=optax.exponential_decay(0.1, 10, 0.9))
+    assert described("rounds = 12", words).recipe == written.recipe  # the same words are the same program
+    assert np.array_equal(simulate(written).x, ud.run(given, figure1(), rounds=12, steps=10).x)
+    steps = "eta = { schedule = 'piecewise_constant_schedule', init_value = 0.1, boundaries_and_scales = { 5 = 0.5 } }"
+    assert float(described("", steps).recipe.schedules[0][1](6)) == pytest.approx(0.05)
+    both = "eta = 0.1\nserver_eta = { schedule = 'inverse', value = 1.0 }"
+    assert described("", both).recipe.schedules[0][0] == "server_eta"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("eta = { schedule = 'exponential' }", "unknown schedule 'exponential'.*exponential_decay"),
+        ("eta = { schedule = 'inverse', valu = 1.0 }", "did you mean 'value'"),
+        ("eta = { schedule = 'inverse' }", "needs value"),
+        ("eta = { schedule = 'inverse', value = -1.0 }", "must be a finite number > 0"),
+        ("eta = { schedule = 'linear_schedule', init_value = 0.1 }", "needs end_value"),
+        ("eta = { value = 0.1 }", "eta must be a number"),
+        ("eta = 0.1\nkeep_solver = { schedule = 'inverse', value = 1.0 }", "keep_solver must be true or false"),
+        ("eta = { schedule = 'piecewise_constant_schedule', init_value = 0.1, boundaries_and_scales = { soon = 2.0 } }",
+         "the keys of boundaries_and_scales are rounds"),
+    ],
+)  # fmt: skip
+def test_schedules_that_are_none(words, text):
+    with pytest.raises(InputError, match=text):
+        described("", words)

@@ -81,18 +81,11 @@ def test_own_method_is_predicted_advised_and_left_to_its_theorem():
     descent = ud.run(ud.fedsgd(eta="theorem"), p, rounds=30)
     assert run.setting["theorem"] == "FedDyn with one local step is gradient descent"
     assert run.x == pytest.approx(descent.x, rel=1e-12)
-    promised = ud.theory.promise(feddyn(**own["bound"](_run_of_one_step(p), ud.theory.constants(p)).numbers), p)
+    numbers = own["bound"](ud.describe(feddyn(eta=1.0, alpha=1.0), p, rounds=0), ud.theory.constants(p)).numbers
+    promised = ud.theory.promise(feddyn(**numbers), p)
     assert ud.theory.check(run, promised).holds
     with pytest.raises(ud.InputError, match="up to 4: use steps=1"):
         ud.run(feddyn(eta="theorem", alpha="theorem"), p, rounds=30, steps=4)
-
-
-def _run_of_one_step(problem):
-    from types import SimpleNamespace
-
-    import undrift as ud
-
-    return SimpleNamespace(problem=problem, steps=1, participation=ud.plan.full(), failures=0.0)
 
 
 def test_own_method_is_served_by_the_command_line(tmp_path, capsys, monkeypatch):

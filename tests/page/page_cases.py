@@ -10,7 +10,8 @@ import numpy as np
 from undrift.report.page.results import compare_document
 from undrift.resources import Resources
 from undrift.studies.comparison import Outcome
-from undrift.studies.spec import MethodSpec, RunSpec, Study
+from undrift.studies.method import StudyMethod
+from undrift.studies.study import Study
 
 DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 20"><rect width="40" height="20" fill="teal"/></svg>'
 
@@ -125,8 +126,8 @@ def outcome(name: str, rate: float, seeds: int, every: int = 1) -> Outcome:
 def comparison(seeds: int = 2, every: int = 1) -> dict[str, Any]:
     """The document of a comparison of three methods."""
     names = {"fedavg": 0.9, "fedlin": 0.01, "gd": 0.5}
-    methods = tuple(MethodSpec(name, {"eta": [0.1, 9.0]}) for name in names)
-    study = Study({"name": "quadratic", "L": 100}, RunSpec(rounds=12), methods)
+    methods = tuple(StudyMethod(name, {"eta": [0.1, 9.0]}) for name in names)
+    study = Study({"name": "quadratic", "L": 100}, methods=methods).with_run({"rounds": 12})
     summary = {
         "status": "finished",
         "command": "undrift compare --problem quadratic:L=100",

@@ -10,7 +10,6 @@ from instances import CLIENTS, DIM, hard_quadratic, run_all, setup, uneven_steps
 
 import undrift as ud
 from undrift.cli import main
-from undrift.engine.setup import prepare
 
 TAU = [2, 3, 4, 5]
 
@@ -28,7 +27,7 @@ def logistic():
 
 
 def resolved(method, problem, steps=TAU, **options):
-    return prepare(method, problem, rounds=1, steps=steps, **options).method
+    return ud.describe(method, problem, rounds=1, steps=steps, **options).method
 
 
 def test_every_rule_is_the_formula_of_its_theorem(squares):
@@ -92,10 +91,16 @@ def test_cohorts_and_steps_that_change(squares):
     assert "not covered" not in resolved(ud.fedlin(eta="theorem"), squares, ud.plan.random_steps(1, 9)).chosen_by
 
 
+@ud.method
+def unknown_method(eta: float) -> ud.Algorithm:
+    """Nothing is known of it."""
+    return ud.fedsgd.function(eta)
+
+
 @pytest.mark.parametrize(
     ("make", "options", "missing"),
     [
-        (lambda: ud.sflv2(eta="theorem"), {}, "no theorem is known here that gives sflv2"),
+        (lambda: unknown_method(eta="theorem"), {}, "no theorem is known here that gives unknown_method"),
         (lambda: ud.fedlin(eta="theorem", up=ud.top_k(2), down=ud.top_k(2)), {}, "both directions"),
         (lambda: ud.fedlin(eta="theorem", up=ud.top_k(2, memory=False)), {}, "error feedback"),
         (lambda: ud.fedlin(eta="theorem", down=ud.scaled_sign()), {}, "about TOP-k"),

@@ -13,6 +13,7 @@ from ..local import Local, descend
 from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, Gradients, every_step, once
 from ..recipe import method, positive
 from ..wire import dense
+from .correction import average, send_direction, send_x
 
 if TYPE_CHECKING:
     from ..problems.client import ClientLoss
@@ -29,6 +30,12 @@ class Client(NamedTuple):
     x: Any  # the model; kept where nobody misses a round, so that it need not be sent again
     G: jax.Array  # ∇f_i(x)
     rho: Any  # ρ_i, what the client's compressor has withheld so far
+
+
+DIAGNOSTICS = Diagnostics(
+    client=lambda memory, x, loss: loss.gradient(x),
+    server=lambda server, G, weights: {"direction_error": jnp.linalg.norm(dense(server.g) - weights @ G)},
+)
 
 
 @method
@@ -77,12 +84,8 @@ def fedlin(
 
     def take_local_steps(memory: Client, message: Any, local: Local) -> tuple[Client, jax.Array]:
         x, g = (memory.x, message) if every_round else message
-        if not every_round:
-            memory = take_gradient(memory, x, local)
+        memory = memory if every_round else take_gradient(memory, x, local)
         return memory, descend(local, x, eta / local.steps, shift=dense(g) - memory.G, first=memory.G)
-
-    def average(server: Server, slots: Any, y: jax.Array, cohort: Cohort) -> tuple[Server, Any]:
-        return server._replace(x=cohort.mean(y, around=server.x)), slots
 
     def upload_gradient(memory: Client, x: jax.Array, local: Local) -> tuple[Client, Any]:
         memory = take_gradient(memory, x, local)
@@ -102,33 +105,23 @@ def fedlin(
         if first_direction is not None:
             return server, slots
         mean = cohort.mean(G)
-        return (
-            server._replace(g=mean) if down is None else server._replace(g=down.compress(mean, cohort.key), g_1=mean)
-        ), slots
+        if down is None:
+            return server._replace(g=mean), slots
+        return server._replace(g=down.compress(mean, cohort.key), g_1=mean), slots
 
-    def local_steps(direction: str) -> Exchange:
-        def send(server: Server, slot: Any) -> Any:
-            g = getattr(server, direction)
-            return g if every_round else (server.x, g)
-
-        work = (lambda steps, sizes: Gradients(steps - 1)) if every_round else every_step
-        return Exchange("local", send, take_local_steps, average, Account(work, endpoint=lambda message, y: y))
-
-    def send_x(server: Server, slot: Any) -> jax.Array:
-        return server.x
-
+    work = (lambda steps, sizes: Gradients(steps - 1)) if every_round else every_step
+    account = Account(work, endpoint=lambda message, y: y)
+    local_steps = Exchange("local", send_direction(every_round), take_local_steps, average, account)
+    first_steps = local_steps._replace(send=send_direction(every_round, "g_1"))
     gradient = Exchange("gradient", send_x, upload_gradient, new_direction, Account(once))
     return Algorithm(
-        round=(local_steps("g"), gradient),
+        round=(local_steps, gradient),
         server=server,
         client=client,
         model=lambda server: server.x,
         start=(Exchange("first gradient", send_x, first_gradient, first_mean, Account(once)),),
-        first=None if down is None else (local_steps("g_1"), gradient),
-        diagnostics=Diagnostics(
-            client=lambda memory, x, loss: loss.gradient(x),
-            server=lambda server, G, weights: {"direction_error": jnp.linalg.norm(dense(server.g) - weights @ G)},
-        ),
+        first=None if down is None else (first_steps, gradient),
+        diagnostics=DIAGNOSTICS,
     )
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from ..local import Local
 from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, Gradients
 from ..recipe import method, positive
+from .correction import average, send_direction, send_x
 from .tracking import Order, check_batch, check_order, component_at, empty_table, table_work
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ class Client(NamedTuple):
     G: jax.Array  # ∇f_i(x)
     table: Any  # component gradients at x: one number per sample for linear models, else one vector per component
     staleness: Any = ()  # ‖a − ∇f_i(y)‖ where the local steps ended, if somebody asks
+
+
+DIAGNOSTICS = Diagnostics(
+    client=lambda memory, x, loss: memory.staleness,
+    server=lambda server, staleness, weights: {"staleness": weights @ staleness},
+)
 
 
 @method
@@ -58,12 +65,8 @@ def fedtrack(
     check_batch(batch)
 
     def client(x: jax.Array, loss: ClientLoss) -> Client:
-        return Client(
-            x if every_round else (),
-            jnp.zeros_like(x),
-            empty_table(loss, x, batch),
-            jnp.zeros((), x.dtype) if diagnose else (),
-        )
+        staleness = jnp.zeros((), x.dtype) if diagnose else ()
+        return Client(x if every_round else (), jnp.zeros_like(x), empty_table(loss, x, batch), staleness)
 
     def fill_table(memory: Client, x: jax.Array, local: Local) -> Client:
         table, G = local.loss.track(x, batch)
@@ -71,8 +74,7 @@ def fedtrack(
 
     def take_local_steps(memory: Client, message: Any, local: Local) -> tuple[Client, jax.Array]:
         x, g = (memory.x, message) if every_round else message
-        if not every_round:
-            memory = fill_table(memory, x, local)
+        memory = memory if every_round else fill_table(memory, x, local)
         count = local.loss.component_count(batch)
 
         def step(k: jax.Array, carry: Any) -> Any:
@@ -87,9 +89,6 @@ def fedtrack(
             memory = memory._replace(staleness=jnp.linalg.norm(a - local.loss.gradient(y)))
         return memory, y
 
-    def average(server: Server, slots: Any, y: jax.Array, cohort: Cohort) -> tuple[Server, Any]:
-        return server._replace(x=cohort.mean(y, around=server.x)), slots
-
     def upload_gradient(memory: Client, x: jax.Array, local: Local) -> tuple[Client, jax.Array]:
         memory = fill_table(memory, x, local)
         return memory, memory.G
@@ -101,23 +100,14 @@ def fedtrack(
         tables = 0 if every_round else 1
         return Gradients(steps - 1 + tables * -(-sizes // batch), (steps - 1) * batch + tables * sizes)
 
-    local_steps = Exchange(
-        "local",
-        send=lambda server, slot: server.g if every_round else (server.x, server.g),
-        client=take_local_steps,
-        receive=average,
-        account=Account(work_of_steps, endpoint=lambda message, y: y),
-    )
-    table = Account(table_work(batch))
-    start = Exchange("first gradient", lambda server, slot: server.x, upload_gradient, new_direction, table)
+    account = Account(work_of_steps, endpoint=lambda message, y: y)
+    local_steps = Exchange("local", send_direction(every_round), take_local_steps, average, account)
+    start = Exchange("first gradient", send_x, upload_gradient, new_direction, Account(table_work(batch)))
     return Algorithm(
         round=(local_steps, start._replace(name="gradient")),
         server=lambda x: (Server(x, jnp.zeros_like(x)), ()),
         client=client,
         model=lambda server: server.x,
         start=(start,),
-        diagnostics=Diagnostics(
-            client=lambda memory, x, loss: memory.staleness,
-            server=lambda server, staleness, weights: {"staleness": weights @ staleness},
-        ),
+        diagnostics=DIAGNOSTICS,
     )

@@ -11,12 +11,12 @@ from typing import Any
 from ..advice import Advice, advise
 from ..advice.adviser import LOCAL_STEPS
 from ..errors import InputError
-from ..studies.build import build_problem, build_steps, method_factory, run_arguments
-from ..studies.spec import Study
+from ..studies.build import build_steps
+from ..studies.method import method_factory
+from ..studies.study import Study
 from ..studies.words import scalar
 from . import codes
 from .directory import command_line
-from .run import title_of
 from .setting import study_from_arguments
 from .talk import Stop, Talk
 from .versions import versions
@@ -29,8 +29,8 @@ def execute(arguments: argparse.Namespace) -> int:
     talk = Talk(arguments.quiet, arguments.json)
     folder = _folder(arguments)
     study = study_from_arguments(_without_steps(arguments))
-    problem = build_problem(study)
-    setting = run_arguments(study, problem)
+    problem = study.make_problem()
+    told = study.arguments(problem)
     steps = [build_steps(scalar(word), problem.clients) for word in arguments.steps or map(str, LOCAL_STEPS)]
     with talk.progress() as bar, Stop() as stop:
         task = bar.add_task("", total=None)
@@ -45,16 +45,16 @@ def execute(arguments: argparse.Namespace) -> int:
             on=arguments.on,
             absolute=arguments.absolute,
             steps=[_known(entry) for entry in steps],
-            speeds=study.run.speeds,
-            link=study.run.link,
+            speeds=study.run["speeds"],
+            link=study.run["link"],
             by=arguments.by,
             methods=_methods(arguments.method),
             measure=arguments.measure,
             rounds=arguments.rounds,
-            seed=study.run.seed,
-            oracle=setting["oracle"],
-            participation=setting["participation"],
-            failures=setting["failures"],
+            seed=told["seed"],
+            oracle=told["oracle"],
+            participation=told["participation"],
+            failures=told["failures"],
             progress=progress,
         )
     command = _command(study, advice, arguments.method or ())
@@ -131,16 +131,16 @@ def _write(
         (folder / name).unlink(missing_ok=True)
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "advice.json").write_text(text + "\n", encoding="utf-8")
-    (folder / "advice.md").write_text(page(advice, title_of(study), command), encoding="utf-8")
+    (folder / "advice.md").write_text(page(advice, study.title, command), encoding="utf-8")
     write_csv(advice, folder / "advice.csv")
     if not no_figures:
-        write_figure(advice, folder, title_of(study))
+        write_figure(advice, folder, study.title)
 
 
 def _show(advice: Advice, study: Study, command: str, talk: Talk) -> None:
     from ..report.advice import advice_table
 
-    talk.results.print(advice_table(advice, title_of(study)))
+    talk.results.print(advice_table(advice, study.title))
     for sentence in advice.why:
         talk.results.print(f"• {sentence}", markup=False)
     if command:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import CheckpointError
+from ..report.promise import Promise
 from ..studies.comparison import TARGETS, Outcome
-from ..studies.spec import Study
-from .promise import Promise
+from ..studies.study import Study
 
 
 class Finished:
@@ -103,16 +103,12 @@ def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> None:
 
 
 def summary_of(
-    study: Study, outcomes: Sequence[Outcome], status: str, resources: str, promises: Mapping[str, Promise]
+    study: Study, outcomes: Sequence[Outcome], resources: str, promises: Mapping[str, Promise]
 ) -> dict[str, Any]:
     """Everything of the table and more, for machines."""
     return {
-        "status": status,
         "study": study.words(),
-        "seeds": {
-            "run": list(range(study.run.seed, study.run.seed + study.run.seeds)),
-            "data": study.problem.get("data_seed", 0),
-        },
+        "seeds": {"run": study.seeds, "data": study.problem.get("data_seed", 0)},
         "resources": resources,
         "methods": [_method_summary(outcome) for outcome in outcomes],
         "theorems": {label: promised.claim() for label, promised in promises.items()},

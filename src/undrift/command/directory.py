@@ -9,27 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..studies.spec import Study, read_study
+from ..studies.study import Study, read_study
 from .versions import versions
 
 STUDY, SUMMARY, HISTORY, MODEL, CHECKPOINT = "study.toml", "summary.json", "history.csv", "model.npy", "checkpoint.npz"
 PAGE = "page.html"
 OURS = (
-    *(
-        STUDY,
-        SUMMARY,
-        HISTORY,
-        MODEL,
-        CHECKPOINT,
-        PAGE,
-        "checkpoint.tmp",
-        "grid.csv",
-        "models.npz",
-        "figure.png",
-        "figure.svg",
-    ),
-    *("gap-per-*.png", "gap-per-*.svg", "loss-per-*.png", "loss-per-*.svg", "checkpoint-*.npz", "checkpoint-*.tmp"),
-)
+    STUDY, SUMMARY, HISTORY, MODEL, CHECKPOINT, PAGE, "checkpoint.tmp", "iterates.npy", "clients.npz", "grid.csv",
+    "models.npz", "figure.png", "figure.svg", "gap-per-*.png", "gap-per-*.svg", "loss-per-*.png", "loss-per-*.svg",
+    "checkpoint-*.npz", "checkpoint-*.tmp",
+)  # fmt: skip
 
 
 class RunDirectory:
@@ -68,6 +57,11 @@ class RunDirectory:
 
     def study(self) -> Study:
         return read_study(self.path / STUDY)
+
+    def check_holds(self, study: Study) -> None:
+        """Refuse to resume anything but what is there."""
+        if self.study().words() != study.words():
+            raise InputError(f"{self.path} holds another run than these flags describe: resume it without them")
 
     def summary(self) -> dict[str, Any] | None:
         """The summary of a run that came to its end, if there is one."""

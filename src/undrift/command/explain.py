@@ -14,9 +14,9 @@ from ..plan import full
 from ..recipe import Method
 from ..report.diagram import cost_lines, diagram, memory_lines, prose_lines
 from ..report.protocol import Protocol, cut_network, protocol_of, stand_in
-from ..studies.build import MethodMaker, parameters_of
+from ..studies.method import StudyMethod, parameters_of, traced_by
 from . import codes
-from .setting import method_spec, with_flags
+from .setting import study_method
 from .talk import Talk
 
 PLACEHOLDER = 0.1  # any number will do: shapes do not depend on it
@@ -27,38 +27,35 @@ def execute(arguments: argparse.Namespace) -> int:
     for name in ("dim", "steps"):
         if getattr(arguments, name) < 1:
             raise InputError(f"{name} must be a whole number ≥ 1, got {getattr(arguments, name)}")
-    maker = MethodMaker.of(with_flags(method_spec(arguments.method), arguments, None))
-    made = placeholder_method(maker, arguments.steps)
+    asked = study_method(arguments.method, arguments).checked()
+    made = placeholder_method(asked, arguments.steps)
     problem = cut_network() if made.recipe.split else stand_in(arguments.dim, arguments.dtype)
     protocol = protocol_of(Run.of(made, problem, 1, steps=arguments.steps, participation=full()))
-    mathematics = mathematics_of(maker)
+    mathematics = mathematics_of(asked)
     if arguments.json:
-        content = {"method": maker.label, "dim": problem.dim, "steps": arguments.steps, "dtype": str(problem.dtype)}
-        content |= {**dataclasses.asdict(protocol), "mathematics": mathematics, "step_rule": maker.known.rule}
+        content = {"method": asked.title, "dim": problem.dim, "steps": arguments.steps, "dtype": str(problem.dtype)}
+        content |= {**dataclasses.asdict(protocol), "mathematics": mathematics, "step_rule": asked.known.rule}
         print(json.dumps(content, indent=2, ensure_ascii=False))
         return codes.OK
-    head = f"{maker.label}   d = {problem.dim:,}, {problem.dtype}, τ = {arguments.steps}"
+    head = f"{asked.title}   d = {problem.dim:,}, {problem.dtype}, τ = {arguments.steps}"
     where = " (a small network, cut after its hidden layer)" if made.recipe.split else ""
-    _show(head + where, protocol, mathematics, maker.known.rule)
+    _show(head + where, protocol, mathematics, asked.known.rule)
     return codes.OK
 
 
-def placeholder_method(maker: MethodMaker, steps: int) -> Method:
+def placeholder_method(asked: StudyMethod, steps: int) -> Method:
     """The method with some value for everything that was not given."""
-    values: dict[str, Any] = {}
-    for name, parameter in parameters_of(maker.factory).items():
-        given = name in maker.spec.parameters
-        if not given and parameter.default is parameter.empty:
-            values[name] = 1 if parameter.annotation is int else PLACEHOLDER
-    inexact = maker.known.without_prox  # the stand-in problem has no closed form
-    if inexact and inexact[0] not in maker.spec.parameters:
-        values |= {name: PLACEHOLDER if name in maker.traced else steps for name in inexact}
-    return maker.make(**values)
+    known = parameters_of(asked.factory)
+    values: dict[str, Any] = {name: 1 if known[name].annotation is int else PLACEHOLDER for name in asked.missing}
+    inexact = asked.known.without_prox  # the stand-in problem has no closed form
+    if inexact and inexact[0] not in asked.parameters:
+        values |= {name: PLACEHOLDER if name in traced_by(asked.factory) else steps for name in inexact}
+    return asked.make(**values)
 
 
-def mathematics_of(maker: MethodMaker) -> str:
+def mathematics_of(asked: StudyMethod) -> str:
     """The factory's documentation, without its runnable example."""
-    text = inspect.getdoc(inspect.unwrap(maker.factory)) or "This method has no documentation."
+    text = inspect.getdoc(inspect.unwrap(asked.factory)) or "This method has no documentation."
     return text.partition(">>>")[0].strip()
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from ..algorithms import METHODS
 from ..errors import unknown
-from ..studies.build import COMPRESSORS, ORACLES, PARTICIPATION, parameters_of
+from ..studies.build import COMPRESSORS, ORACLES, PARTICIPATION
 from ..studies.catalogue import PROBLEMS
+from ..studies.method import parameters_of
 from . import codes
 from .talk import Talk
 

@@ -14,6 +14,7 @@ NOTATION = """names with arguments are written name:value,key=value, here as in 
   --problem least_squares:alpha=50,data_seed=3      --method fedprox:beta=0.1
   --problem network:data=digits,model=mlp,clients=20,partition=exdir:classes=2,alpha=10
   --up top_k:75      --down top_k:50,memory=false   --oracle minibatch:20   --participation uniform:10
+  --participation uniform:10,renormalise=true       --stop gap=1e-6,patience=20
 steps: 20 | 5,10,20 (one per client) | 2..100 (anew every round) | 2..100:fixed (once per client)"""
 
 
@@ -117,7 +118,12 @@ def _add_run(commands: Any) -> None:
         type=step_size,
         help="step size: a number, or theorem for what its theorem asks for (chosen by a rule that is said if missing)",
     )
-    _add_setting(run)
+    setting = _add_setting(run)
+    setting.add_argument(
+        "--stop", metavar="WORD", help="end early: gap=1e-6 | patience=20,column=loss | both (whichever comes first)"
+    )
+    _add_wish(setting, "--per-client", "record losses, accuracies and drift of each client too (clients.npz)")
+    _add_wish(setting, "--keep-iterates", "keep the model of every round (iterates.npy)")
     _add_means(run)
     _add_output(run)
     run.add_argument(
@@ -199,7 +205,9 @@ def _add_advise(commands: Any) -> None:
     )
     _add_means(advise)
     setting = advise.add_argument_group("setting")
-    setting.add_argument("--participation", metavar="WORD", help="full, uniform:N or permuted:N (but full: measured)")
+    setting.add_argument(
+        "--participation", metavar="WORD", help="full, uniform:N, weighted:N, permuted:N (but full: measured)"
+    )
     setting.add_argument("--failures", type=float, metavar="P", help="probability that a client does not answer")
     setting.add_argument("--oracle", metavar="WORD", help="full, minibatch:B or noisy:VARIANCE (but full: measured)")
     setting.add_argument("--seed", type=int, help="seed of the runs (data have their own: data_seed)")
@@ -215,12 +223,17 @@ def _add_advise(commands: Any) -> None:
     output.add_argument("--quiet", action="store_true", help="no progress, no notes")
 
 
-def _add_setting(parser: argparse.ArgumentParser) -> None:
+def _add_wish(group: Any, flag: str, text: str) -> None:
+    """A flag that says yes; None: it says nothing, and a study file may."""
+    group.add_argument(flag, action="store_const", const=True, help=text)
+
+
+def _add_setting(parser: argparse.ArgumentParser) -> Any:
     setting = parser.add_argument_group("setting")
     setting.add_argument("--problem", metavar="PROBLEM", help="a name with arguments, see `undrift list`")
     setting.add_argument("--rounds", type=int, metavar="T")
     setting.add_argument("--steps", metavar="τ", help="local steps, see below")
-    setting.add_argument("--participation", metavar="WORD", help="full, uniform:N or permuted:N")
+    setting.add_argument("--participation", metavar="WORD", help="full, uniform:N, weighted:N or permuted:N")
     setting.add_argument("--failures", type=float, metavar="P", help="probability that a client does not answer")
     setting.add_argument("--oracle", metavar="WORD", help="full, minibatch:B or noisy:VARIANCE")
     setting.add_argument("--up", metavar="WORD", help="compressor of what clients send")
@@ -236,6 +249,8 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="devices of the CPU that share the clients (`run` of networks with convolutions: all cores; else 1)",
     )
+    _add_wish(setting, "--diagnostics", "record what the method says about itself too")
+    return setting
 
 
 def _add_means(parser: argparse.ArgumentParser) -> None:

@@ -8,26 +8,30 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..studies.method import StudyMethod
 from ..studies.paths import absolute_paths
-from ..studies.spec import MethodSpec, RunSpec, Study, read_study
-from ..studies.words import located, scalar, split_word
-
-RUN_FLAGS = tuple(field.name for field in dataclasses.fields(RunSpec))
+from ..studies.study import DEFAULTS, Study, read_study
+from ..studies.words import scalar, split_word
 
 # A value that is a word with arguments itself, and the keys that are its own.
 INNER = {"partition": ("classes", "alpha", "min_size", "path")}
+
+
+def says_what(arguments: argparse.Namespace) -> bool:
+    """Whether flags or a file say what to run."""
+    names = ("study", "method", "problem", "eta", "up", "down", *DEFAULTS)
+    return any(getattr(arguments, name, None) is not None for name in names)
 
 
 def study_from_arguments(arguments: argparse.Namespace, base: Study | None = None) -> Study:
     """The study that the arguments describe; `base` is used where no file is named."""
     study = read_study(arguments.study) if arguments.study else (base or Study(problem={}))
     if arguments.problem:
-        study = dataclasses.replace(study, problem=problem_words(arguments.problem))
-    given = {key: getattr(arguments, key, None) for key in RUN_FLAGS}
-    if isinstance(given["steps"], str):
+        study = study.but(problem=problem_words(arguments.problem))
+    given = {key: entry for key in DEFAULTS if (entry := getattr(arguments, key, None)) is not None}
+    if "steps" in given:
         given["steps"] = scalar(given["steps"])
-    run: RunSpec = dataclasses.replace(study.run, **{key: entry for key, entry in given.items() if entry is not None})
-    return dataclasses.replace(study, run=run)
+    return study.with_run(given)
 
 
 def problem_words(word: str) -> dict[str, Any]:
@@ -40,30 +44,16 @@ def problem_words(word: str) -> dict[str, Any]:
     return absolute_paths({"name": name, **named}, Path())  # a flag means: from where the user stands
 
 
-def method_spec(word: str) -> MethodSpec:
+def study_method(word: str, arguments: argparse.Namespace, eta: Any = None) -> StudyMethod:
     """The table [[method]] that a flag stands for."""
     name, positional, named = split_word(word)
     if positional:
         raise InputError(f"--method: write arguments as key=value, got {positional[0]!r} in {word!r}")
-    with located("--method"):
-        links = {key: named.pop(key) for key in ("label", "exchange") if key in named}
-    return MethodSpec(_absolute(name, Path()), parameters=named, **links)
+    return with_flags(StudyMethod.of({"name": name, **named}), arguments, eta)
 
 
-def with_flags(spec: MethodSpec, arguments: argparse.Namespace, eta: Any) -> MethodSpec:
+def with_flags(method: StudyMethod, arguments: argparse.Namespace, eta: Any = None) -> StudyMethod:
     """A method with --up, --down and --eta put over it."""
-    changes: dict[str, Any] = {key: getattr(arguments, key) for key in ("up", "down") if getattr(arguments, key)}
-    if eta is not None:
-        changes["parameters"] = {**spec.parameters, "eta": eta}
-    return dataclasses.replace(spec, **changes)
-
-
-def with_absolute_paths(study: Study) -> Study:
-    """The same study, to be written into another directory."""
-    methods = tuple(dataclasses.replace(spec, name=_absolute(spec.name, study.folder)) for spec in study.methods)
-    return dataclasses.replace(study, problem=absolute_paths(study.problem, study.folder), methods=methods)
-
-
-def _absolute(name: str, folder: Path) -> str:
-    path, colon, attribute = name.rpartition(".py:")
-    return f"{(folder / Path(path + '.py').expanduser()).resolve()}:{attribute}" if colon else name
+    links = {key: getattr(arguments, key) for key in ("up", "down") if getattr(arguments, key)}
+    method = dataclasses.replace(method, **links)
+    return method if eta is None else method.with_parameters(eta=eta)

@@ -30,7 +30,7 @@ def identity(run: Run, program: ClosedJaxpr) -> str:
     for leaf in jax.tree.leaves(run):
         array = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
         _add(digest, np.asarray(array))
-    digest.update(repr((run.seed, run.failures, run.on_divergence)).encode())
+    digest.update(repr((run.seed, run.failures, run.on_divergence, run.resources)).encode())
     return digest.hexdigest()
 
 

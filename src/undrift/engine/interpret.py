@@ -23,6 +23,7 @@ class Context:
     run: Run
     round: Any
     repeat: Any = 0
+    opening: bool = False  # the start program, which all m clients play whatever the plan says
     in_turn: bool = False  # clients play one after the other
 
     @property
@@ -145,7 +146,7 @@ def _cohort(members: Members, context: Context, key: jax.Array) -> Cohort:
         ids = jnp.arange(context.problem.clients, dtype=jnp.int32)
     else:
         ids, weights, importance = members.ids, weights[members.ids], importance[members.ids]
-    counts = None if context.run.renormalise else importance
+    counts = None if context.run.renormalise or context.opening else importance
     if context.in_turn:
         return Cohort(ids, members.steps, weights, None, members.answered, key, stride=importance)
     return Cohort(ids, members.steps, weights, counts, members.answered, key)
@@ -188,7 +189,8 @@ def _drift(info: Info, ends: jax.Array, cohort: Cohort) -> Info:
     away = jnp.linalg.norm(ends - cohort.average(ends)[None], axis=1)
     answered = jnp.ones(away.shape, bool) if cohort.answered is None else cohort.answered
     away = jnp.where(answered & cohort.heard, away, 0)
-    drifts = jax.tree.map(lambda all_: all_.at[cohort.ids].set(jnp.where(answered, away, jnp.nan)), info.drifts)
+    own = jnp.where(answered & cohort.heard, away, jnp.nan)
+    drifts = jax.tree.map(lambda all_: all_.at[cohort.ids].set(own), info.drifts)
     return info._replace(
         drift=jnp.sum(away) / jnp.maximum(jnp.sum(answered), 1), drift_worst=jnp.max(away), drifts=drifts
     )

@@ -53,6 +53,7 @@ class Parts:
         assert contract.data is None, "nodes share the contract, not the data"
         self.contract = contract
         self.in_turn = _places_in_turn(contract)
+        self.opening = len(exchanges(contract.algorithm.start))  # exchanges before round 1, which all m clients play
         self._compiled: dict[tuple[str, int], Callable[..., Any]] = {}
 
     def client(self, place: int) -> Callable[..., Any]:
@@ -80,18 +81,18 @@ class Parts:
         """(server, slots, ups, ids, steps, key, round) -> (server, slots)."""
 
         def play(server: Any, slots: Any, ups: Any, ids: Any, steps: Any, key: Any, round: Any) -> Any:
-            cohort = self.cohort(ids, steps, key, place in self.in_turn)
+            cohort = self.cohort(ids, steps, key, place in self.in_turn, place < self.opening)
             return self.contract.algorithm_at(round).exchanges[place].receive(server, slots, ups, cohort)
 
         return self._once("receive", place, play)
 
-    def cohort(self, ids: Any, steps: Any, key: Any, in_turn: bool = False) -> Cohort:
+    def cohort(self, ids: Any, steps: Any, key: Any, in_turn: bool = False, opening: bool = False) -> Cohort:
         """Those that answered."""
         run = self.contract
         weights, importance = jnp.asarray(run.population.weights)[ids], jnp.asarray(run.importance)[ids]
         if in_turn:
             return Cohort(ids, steps, weights, None, None, key, stride=importance)
-        return Cohort(ids, steps, weights, None if run.renormalise else importance, None, key)
+        return Cohort(ids, steps, weights, None if run.renormalise or opening else importance, None, key)
 
     @cached_property
     def measure(self) -> Callable[..., Any]:
@@ -215,23 +216,25 @@ class ServerNode:
             columns |= self.server_data.measure(x)
         return found._replace(columns=columns)
 
-    def _steps(self, program: Program, place: int, call: Call, ids: np.ndarray, steps: np.ndarray) -> None:
+    def _steps(
+        self, program: Program, place: int, call: Call, ids: np.ndarray, steps: np.ndarray, in_turn: bool = False
+    ) -> None:
         for at, step in placed(program, place):
             here = call._replace(place=at)
             if isinstance(step, Exchange):
                 self._exchange(step, here, ids, steps)
             elif isinstance(step, AtServer):
-                self._by_itself(step, here, ids, steps)
+                self._by_itself(step, here, ids, steps, in_turn)
             elif isinstance(step, OneByOne):
                 for k in range(len(ids)):
-                    self._steps(step.program, at, here, ids[k : k + 1], steps[k : k + 1])
+                    self._steps(step.program, at, here, ids[k : k + 1], steps[k : k + 1], in_turn=True)
             else:
-                self._repeat(step, at, here, ids, steps)
+                self._repeat(step, at, here, ids, steps, in_turn)
 
-    def _repeat(self, step: Repeat, place: int, call: Call, ids: np.ndarray, steps: np.ndarray) -> None:
+    def _repeat(self, step: Repeat, place: int, call: Call, ids: np.ndarray, steps: np.ndarray, in_turn: bool) -> None:
         counts = np.asarray(step.counts(steps))
         for r in range(counts.max(initial=0)):
-            self._steps(step.program, place, call._replace(repeat=r), ids[counts > r], steps[counts > r])
+            self._steps(step.program, place, call._replace(repeat=r), ids[counts > r], steps[counts > r], in_turn)
 
     def _exchange(self, step: Exchange, call: Call, ids: np.ndarray, steps: np.ndarray) -> None:
         if not len(ids):
@@ -258,11 +261,11 @@ class ServerNode:
         self.memory, slots = receive(server, slots, _stack(ups), *members, key, call.round)
         self._keep(ids, slots)
 
-    def _by_itself(self, step: AtServer, call: Call, ids: np.ndarray, steps: np.ndarray) -> None:
+    def _by_itself(self, step: AtServer, call: Call, ids: np.ndarray, steps: np.ndarray, in_turn: bool) -> None:
         if not self.weights[ids].sum() > 0:
             return
         key = exchange_key(self.run.key, call.round, "server", call.repeat)
-        cohort = self.parts.cohort(ids.astype(np.int32), steps.astype(np.int32), key)
+        cohort = self.parts.cohort(ids.astype(np.int32), steps.astype(np.int32), key, in_turn, opening=call.round == 0)
         self.memory, slots = step.step(self.memory, _stack([self.slots[i] for i in ids]), (), cohort)
         self._keep(ids, slots)
 

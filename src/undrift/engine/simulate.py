@@ -104,9 +104,8 @@ def _round(run: Run, carry: Carry, members: Members, rounds: Any) -> tuple[Carry
 
     def opening(memory: Memory) -> Any:
         del memory  # what came in is only a placeholder of the right shape
-        return play(
-            algorithm.start, lay_out(algorithm, jnp.asarray(run.x0), problem), everyone(problem.clients), context
-        )
+        memory = lay_out(algorithm, jnp.asarray(run.x0), problem)
+        return play(algorithm.start, memory, everyone(problem.clients), Context(run, t, opening=True))
 
     branches = [opening, lambda memory: play(algorithm.round, memory, members, context)]
     if algorithm.first is not None:
@@ -274,11 +273,13 @@ class _Simulation:
             interrupt.check()
 
     def _over(self) -> bool:
-        diverged = self.recorder.diverged is not None and self.run.on_divergence == "stop"
-        return self.recorder.length > self.run.rounds or diverged or self.recorder.stopped is not None
+        return self.recorder.length > self.run.rounds or self._diverged() or self.recorder.stopped is not None
+
+    def _diverged(self) -> bool:
+        return self.recorder.diverged is not None and self.run.on_divergence == "stop"
 
     def _heed_rule(self) -> None:
-        if self.run.stop is not None and bool(self.carry.stop[1]):
+        if self.run.stop is not None and bool(self.carry.stop[1]) and not self._diverged():
             self.recorder.stopped = f"{self.run.stop} in round {self.recorder.length - 1}"
 
     def _ask_observer(self) -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..api import sweep
 from ..engine.history import History, Result
-from ..problems.base import Problem
-from ..recipe import Method
-from ..report.relative import relative_gap
-from .build import MethodMaker
+from ..engine.sweep import SweepObserver, sweep_runs
+from .entries import Entry
+from .relative import relative_gap
 
 TARGETS = (1e-3, 1e-6, 1e-9)
 ROUNDING = 1e-15  # below this share of the first gap nothing is compared
@@ -89,69 +86,44 @@ class Outcome:
 
 
 def play(
-    makers: Sequence[MethodMaker],
-    problem: Problem,
-    arguments: dict[str, Any],
+    entries: Sequence[Entry],
     seeds: list[int],
-    labels: Sequence[str],
-    progress: Callable[[int, int, int], None] | None = None,
+    observe: Callable[[int, int], Any],
     finished: Callable[[int], Outcome | None] = lambda number: None,
     done: Callable[[int, Outcome], None] = lambda number, outcome: None,
 ) -> list[Outcome]:
-    """All methods, one after the other; `finished` may know an outcome already, `done` is told each new one."""
+    """All methods, one after the other; `finished` may know an outcome already, `done` is told each new one.
+
+    observe: called with (number of the method, rounds it has played).
+    """
     outcomes = []
-    for number, (maker, label) in enumerate(zip(makers, labels, strict=True)):
+    for number, entry in enumerate(entries):
         outcome = finished(number)
         if outcome is None:
-            if progress is not None:
-                progress(number, 0, arguments["rounds"])
-            report = None if progress is None else functools.partial(progress, number)
-            outcome = play_one(maker, label, problem, arguments, seeds, report)
+            observe(number, 0)
+            outcome = play_one(entry, seeds, lambda played, rounds, number=number: observe(number, played))
             done(number, outcome)
         outcomes.append(outcome)
     return outcomes
 
 
-def play_one(
-    maker: MethodMaker,
-    label: str,
-    problem: Problem,
-    arguments: dict[str, Any],
-    seeds: list[int],
-    progress: Callable[[int, int], None] | None,
-) -> Outcome:
+def play_one(entry: Entry, seeds: list[int], observe: SweepObserver | None = None) -> Outcome:
+    """One method: its whole grid with all seeds, one compiled program for all points that differ in numbers only."""
     # Where nothing varies the first parameter is shown as the one that was chosen; a method may also have none at all.
-    shown = maker.grid or {key: [entry] for key, entry in list(maker.fixed.items())[:1]}
-    points = [dict(zip(shown, values, strict=True)) for values in itertools.product(*shown.values())]
-
-    def at(point: int) -> Method:
-        return maker.make(**points[point])
-
-    grid = {"point": list(range(len(points)))}
-    swept = sweep(at, problem, grid=grid, seeds=seeds, progress=progress, **arguments)
-    flat = {name: np.asarray(column).reshape(len(points), len(seeds), -1) for name, column in swept.history.items()}
+    points = entry.method.points() if entry.method.grid else [dict(list(entry.method.parameters.items())[:1])]
+    runs = [run.but(on_divergence="continue") for run in entry.runs]
+    swept = sweep_runs(runs, {"point": points}, seeds, observe)
     return Outcome(
-        label,
-        maker.spec.name,
+        entry.label,
+        entry.method.name,
         points,
         seeds,
-        flat,
-        swept.x.reshape(len(points), len(seeds), -1),
-        swept.diverged.reshape(len(points), len(seeds)),
+        dict(swept.history),
+        swept.x,
+        swept.diverged,
         swept.seconds,
-        maker.known.colour,
+        entry.method.known.colour,
     )
-
-
-def distinct_labels(makers: Sequence[MethodMaker]) -> list[str]:
-    """One label per method; a method that stands there twice is numbered."""
-    plain = [maker.label for maker in makers]
-    seen: dict[str, int] = {}
-    labels = []
-    for label in plain:
-        seen[label] = seen.get(label, 0) + 1
-        labels.append(label if plain.count(label) == 1 else f"{label} #{seen[label]}")
-    return labels
 
 
 def _filled(curves: np.ndarray) -> np.ndarray:

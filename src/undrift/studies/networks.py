@@ -6,6 +6,10 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from .. import models
 from ..errors import InputError, unknown
 from ..models import Model
@@ -37,6 +41,7 @@ def network(
     cut: int | None = None,
     shift: int = 0,
     mirror: bool = False,
+    loss: str = "cross_entropy",
     data_seed: int = 0,
     data_dir: str | None = None,
 ) -> Network:
@@ -45,7 +50,8 @@ def network(
     `model`: softmax_regression, mlp, lenet5, femnist_cnn or vgg11, for the shape and the classes of the data. `partition`: how
     the training split is shared out among `clients` (20), drawn by `data_seed`. `batch`: size of the mini-batches. `cut`: how
     many leading layers stay at the client in split learning. `shift`, `mirror`: the images of a mini-batch are moved at random
-    by up to so many pixels in both directions, and mirrored with probability ½.
+    by up to so many pixels in both directions, and mirrored with probability ½. `loss`: "cross_entropy", or "squared" for the
+    squared distance of the outputs from the label's unit vector.
     """
     from ..data import load  # takes a second: only those wait who need it
     from .partition import draw_parts
@@ -54,7 +60,22 @@ def network(
     dataset = load(data, data_dir=data_dir, progress=sys.stderr.isatty())
     parts = draw_parts(partition, dataset, clients, data_seed)
     augment = Augment(shift, mirror) if shift or mirror else None
-    return make(build(dataset), dataset.train, parts, test=dataset.test, batch=batch, cut=cut, augment=augment)
+    train, test, metrics = dataset.train, dataset.test, None
+    if loss == "squared":
+        train, test = ((split.x, _unit_vectors(split.y, dataset.classes)) for split in (train, test))
+        metrics = {"accuracy": _nearest}
+    return make(
+        build(dataset), train, parts, test=test, loss=loss, metrics=metrics, batch=batch, cut=cut, augment=augment
+    )
+
+
+def _unit_vectors(labels: np.ndarray, classes: int) -> np.ndarray:
+    return np.eye(classes, dtype=np.float32)[labels]
+
+
+def _nearest(outputs: jax.Array, targets: jax.Array) -> jax.Array:
+    """Whether the largest output is that of the label."""
+    return jnp.argmax(outputs, axis=1) == jnp.argmax(targets, axis=1)
 
 
 def model_builder(name: str) -> Callable[[Dataset], Model]:

@@ -1,4 +1,4 @@
-"""Paths in the words of a problem."""
+"""Paths in the words of a study."""
 
 from __future__ import annotations
 
@@ -14,9 +14,19 @@ def absolute_paths(problem: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     words = dict(problem)
     key = PATHS.get(str(words.get("name")))
     if key is not None and isinstance(words.get(key), str):
-        words[key] = str((folder / Path(words[key]).expanduser()).resolve())
+        words[key] = _absolute(words[key], folder)
     if words.get("name") == "network" and "partition" in words:
         from .partition import with_absolute_map
 
         words["partition"] = with_absolute_map(words["partition"], folder)
     return words
+
+
+def absolute_method(name: str, folder: Path) -> str:
+    """The name of a method; the file of one's own, relative to `folder`, in full."""
+    path, colon, attribute = name.rpartition(".py:")
+    return f"{_absolute(path + '.py', folder)}:{attribute}" if colon else name
+
+
+def _absolute(path: str, folder: Path) -> str:
+    return str((folder / Path(path).expanduser()).resolve())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -11,12 +11,12 @@ from rich.text import Text
 
 from ...engine.history import Result, totals
 from ...studies.comparison import ROUNDING, Outcome
-from ...studies.spec import MethodSpec, Study
-from ..relative import relative_gap
+from ...studies.entries import Entry, distinct_labels
+from ...studies.method import StudyMethod
+from ...studies.relative import relative_gap
+from ...studies.study import HIDDEN, Study
+from ..promise import Promise
 from ..tables import compare_table, run_table, step_text
-
-if TYPE_CHECKING:
-    from ...command.promise import Promise
 
 LABELS = {
     "gap": ("Relative gap", "(f(xₜ) − f*) / (f(x₀) − f*)", "log"),
@@ -48,7 +48,7 @@ def compare_document(
     labels = [outcome.label for outcome in outcomes]
     return {
         "title": f"{_listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on {study.problem['name']}",
-        "subtitle": _subtitle(study, study.run.rounds, summary),
+        "subtitle": _subtitle(study, study.run["rounds"], summary),
         "command": summary["command"],
         "versions": summary["versions"],
         "seeds": seeds,
@@ -60,15 +60,10 @@ def compare_document(
 
 
 def run_document(
-    study: Study,
-    label: str,
-    result: Result,
-    problem: str,
-    summary: Mapping[str, Any],
-    promise: Promise | None = None,
-    colour: str | None = None,
+    study: Study, entry: Entry, result: Result, summary: Mapping[str, Any], promise: Promise | None = None
 ) -> dict[str, Any]:
     """The page of `undrift run`; `promise`: the guarantee that covers the run, drawn beside the curve and checked."""
+    label, colour = entry.label, entry.method.known.colour or entry.method.name
     columns = {name: column[None, :] for name, column in result.history.items()}
     return {
         "title": f"{label} on {study.problem['name']}",
@@ -79,11 +74,11 @@ def run_document(
         "setting": _setting(study, {label: summary["chosen"]}, summary["resources"]),
         "claims": [] if promise is None else [promise.claim()],
         "figures": _with_promises(
-            _figures([(label, colour or study.methods[0].name, columns)], ""),
+            _figures([(label, colour, columns)], ""),
             {} if promise is None else {label: promise},
             {label: result},
         ),
-        "tables": [_from_terminal(run_table(label, problem, result))],
+        "tables": [_from_terminal(run_table(label, repr(entry.runs[0].problem), result))],
     }
 
 
@@ -168,15 +163,15 @@ def _setting(study: Study, chosen: Mapping[str, Mapping[str, Any]], resources: s
     rows = [_row("problem" if key == "name" else f"problem: {key}", entry) for key, entry in words["problem"].items()]
     rows += [_row(f"run: {key}", entry) for key, entry in words["run"].items() if key not in ("speeds", "link")]
     rows.append(_row("seconds", resources, "given" if {"speeds", "link"} & set(words["run"]) else "ours", VIRTUAL))
-    for spec in study.methods:
-        rows += _method_rows(spec, chosen.get(spec.label or spec.name, {}))
+    for method, label in zip(study.methods, distinct_labels(study.methods), strict=True):
+        rows += _method_rows(method, chosen.get(label, {}))
     return rows
 
 
-def _method_rows(spec: MethodSpec, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
-    label = spec.label or spec.name
+def _method_rows(method: StudyMethod, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
+    label = method.label or method.name
     rows = []
-    for key, entry in spec.words().items():
+    for key, entry in method.words().items():
         if key not in ("name", "label"):
             rule = chosen.get(key)
             rows.append(_row(f"{label}: {key}", entry, "rule" if rule else "given", rule["why"] if rule else ""))
@@ -218,6 +213,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _subtitle(study: Study, rounds: int, summary: Mapping[str, Any]) -> str:
     """The problem's arguments, the rounds, and whether something came in between."""
-    inside = [f"{key} = {entry}" for key, entry in study.problem.items() if key not in ("name", "path", "data_dir")]
+    inside = [f"{key} = {entry}" for key, entry in study.problem.items() if key not in HIDDEN]
     status = [] if summary["status"] == "finished" else [summary["status"]]
+    status += [f"stopped: {summary['stopped']}"] if summary.get("stopped") else []
     return ", ".join([*inside, f"{rounds} rounds", *status])

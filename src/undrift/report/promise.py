@@ -1,4 +1,4 @@
-"""What a theorem promises for a run of the command line, for its page and for the terminal."""
+"""What a theorem promises for a run, for its page and for the terminal."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.description import Run
 from ..engine.history import Result
-from ..problems.base import Problem
-from ..recipe import Method
 from ..theory.bound import Bound
-from ..theory.step_rule import promise
+from ..theory.step_rule import promised
 from ..theory.verdict import Verdict, check
 
 CHECKED = ("gap", "sq_distance", "smallest sq_gradient")  # decided from the history alone, without iterates
@@ -38,17 +37,11 @@ class Promise(NamedTuple):
         }
 
 
-def promise_of(method: Method, problem: Problem, setting: dict[str, Any], result: Result) -> Promise | None:
+def promise_of(run: Run, result: Result) -> Promise | None:
     """The guarantee that covers this run, held against it; None where there is none, or none that the history can decide."""
-    names = ("steps", "oracle", "participation", "failures")
-    bound = promise(method, problem, **{name: setting[name] for name in names})
-    if (
-        bound is None
-        or bound.subject not in CHECKED
-        or bound.start not in result.history
-        or len(result.history["loss"]) < 2
-    ):
+    bound, history = promised(run), result.history
+    if bound is None or bound.subject not in CHECKED or bound.start not in history or len(history["loss"]) < 2:
         return None
-    if np.isnan(result.history["loss"]).any():
+    if np.isnan(history["loss"]).any():
         return None  # not every round was evaluated
     return Promise(bound, check(result, bound))

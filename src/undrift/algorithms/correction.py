@@ -1,0 +1,34 @@
+"""What FedLin and FedTrack share: a direction g that corrects local steps from x, two vectors down a round.
+
+Where nobody misses rounds a client keeps the x it was told last, and hears g alone; elsewhere it is told (x, g).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from ..protocol import Cohort
+from ..signatures import Send
+
+
+def send_x(server: Any, slot: Any) -> jax.Array:
+    """↓x"""
+    x: jax.Array = server.x
+    return x
+
+
+def send_direction(every_round: bool, name: str = "g") -> Send:
+    """↓g, or ↓(x, g) where a client may have missed x; `name`: where the server keeps g."""
+
+    def send(server: Any, slot: Any) -> Any:
+        g = getattr(server, name)
+        return g if every_round else (server.x, g)
+
+    return send
+
+
+def average(server: Any, slots: Any, y: jax.Array, cohort: Cohort) -> tuple[Any, Any]:
+    """x ← mean y_i"""
+    return server._replace(x=cohort.mean(y, around=server.x)), slots

@@ -1,0 +1,148 @@
+"""The methods of a study, ready to run.
+
+Step sizes where the user gives none: the rule of the theorem that covers the method, or the usual choice; always said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from .. import precision
+from ..engine.description import Run
+from ..engine.simulate import fresh_carry, record_shapes
+from ..errors import InputError
+from ..problems.base import Problem
+from ..problems.network import Network
+from ..recipe import THEOREM, Method
+from .method import StudyMethod
+from .study import Study
+from .words import located
+
+# How far beyond (and below) the rule a grid looks, in factors: theorems are careful, so it looks upwards more.
+GRID = (0.5, 2.0, 8.0, 32.0)
+# Networks have no rule: usual values, and a grid on both sides.
+NETWORK_STEP, CONVOLUTIONAL_STEP = 0.1, 0.01
+NETWORK_GRID = (0.1, 0.3, 1.0, 3.0)
+
+
+class Choice(NamedTuple):
+    """A value and the reason for it."""
+
+    value: Any
+    why: str
+    factors: tuple[float, ...] = GRID
+    by_theorem: bool = False  # because the user asked for it, not because nothing was given
+
+    @property
+    def around(self) -> list[float]:
+        """Values around the chosen one."""
+        return [float(f"{self.value * factor:.3g}") for factor in self.factors]
+
+
+class Entry(NamedTuple):
+    """A method of a study, ready to run: all its parameters have values, and each point of its grid has its run."""
+
+    method: StudyMethod
+    runs: list[Run]
+    chosen: dict[str, Choice]  # what the user left open
+    label: str = ""  # for tables and figures, its own in the study
+
+
+def ready(study: Study, problem: Problem, grids: bool) -> tuple[Study, list[Entry]]:
+    """The study with every parameter written out, and its runs; `grids`: a step size that is not given becomes a grid.
+
+    Whatever can be refused is refused here, before anything is run or written.
+    """
+    steps, entries = study.arguments(problem)["steps"], []
+    for number, method in enumerate(study.methods):
+        with located(study.method_place(number)):
+            chosen = choose(method.checked(), problem, steps)
+            step = method.known.number if grids else None
+            values = {name: one.around if name == step else one.value for name, one in chosen.items()}
+            entries.append(_entry(study, method.with_parameters(**values), problem, chosen))
+    labels = distinct_labels(study.methods)
+    entries = [entry._replace(label=label) for entry, label in zip(entries, labels, strict=True)]
+    return study.but(methods=tuple(entry.method for entry in entries)), entries
+
+
+def _entry(study: Study, method: StudyMethod, problem: Problem, chosen: dict[str, Choice]) -> Entry:
+    alike: dict[Any, Run] = {}  # runs that differ in numbers only are described once
+
+    def run_of(made: Method) -> Run:
+        if made.recipe not in alike:
+            alike[made.recipe] = checked(study.describe(made, problem))
+        return alike[made.recipe].but(method=made)
+
+    asked = [key for key, entry in method.parameters.items() if THEOREM in _entries(entry)]
+    if asked:
+        # What else is missing is filled in first: FedProx's rule depends on β.
+        first = {key: entry[0] for key, entry in method.grid.items()}
+        found = checked(study.describe(method.make(**{**first, **dict.fromkeys(asked, THEOREM)}), problem))
+        alike[found.recipe] = found
+        by_theorem = {key: Choice(found.method.numbers[key], found.method.chosen_by, (), True) for key in asked}
+        method = method.with_parameters(**{k: _filled(method.parameters[k], one) for k, one in by_theorem.items()})
+        chosen = {**chosen, **by_theorem}
+    return Entry(method, [run_of(method.make(**point)) for point in method.points()], chosen)
+
+
+def checked(run: Run) -> Run:
+    """The same run; refuses now what would be refused when its program is built: a k beyond the dimension, a strange column."""
+    played = run.to_play()
+    with precision.scope(played.population.dtype):
+        played.shapes  # noqa: B018
+        if played.stop is not None:
+            played.stop.check(record_shapes(played, fresh_carry(played).memory).columns)
+    return run
+
+
+def choose(method: StudyMethod, problem: Problem, steps: Any) -> dict[str, Choice]:
+    """Values for the parameters that a method needs and was not given."""
+    known, given = method.known, method.parameters
+    inexact = known.without_prox if not problem.has_prox else ()
+    missing = [*method.missing, *(inexact if inexact and given.get(inexact[0]) is None else ())]
+    missing = [name for name in dict.fromkeys(missing) if name not in given]
+    if not missing:
+        return {}
+    if isinstance(problem, Network):
+        return {name: _network_choice(name, method, problem) for name in missing}
+    try:
+        problem.constants  # noqa: B018
+    except InputError as error:
+        raise InputError(f"{method.name} needs {', '.join(missing)}, and there is no default: {error}") from error
+    up, down = method.compressors
+    usual = known.values(problem, steps, {**given, "up": up, "down": down})
+    for name in missing:
+        if name not in usual:
+            word = method.name
+            raise InputError(f"{word} needs {name}: give it in the study file, or as --method {word}:{name}=…")
+    return {name: Choice(*usual[name]) for name in missing}
+
+
+def distinct_labels(methods: Iterable[StudyMethod]) -> list[str]:
+    """One label per method; a method that stands there twice is numbered."""
+    plain = [method.title for method in methods]
+    return [
+        title if plain.count(title) == 1 else f"{title} #{plain[: number + 1].count(title)}"
+        for number, title in enumerate(plain)
+    ]
+
+
+def _entries(entry: Any) -> list[Any]:
+    return entry if isinstance(entry, list) else [entry]
+
+
+def _filled(entry: Any, choice: Choice) -> Any:
+    """The parameter with the theorem's number in place of its word."""
+    filled = [choice.value if one == THEOREM else one for one in _entries(entry)]
+    return filled if isinstance(entry, list) else filled[0]
+
+
+def _network_choice(name: str, method: StudyMethod, problem: Network) -> Choice:
+    if name != "eta":
+        word = method.name
+        raise InputError(f"{word} needs {name}, and networks have no rule for it: give --method {word}:{name}=…")
+    why = "a usual value for networks {}, whose constants are not known; try others"
+    if problem.architecture.convolutional:
+        return Choice(CONVOLUTIONAL_STEP, why.format("with convolutions"), NETWORK_GRID)
+    return Choice(NETWORK_STEP, why.format("without convolutions"), NETWORK_GRID)

@@ -93,19 +93,7 @@ class Bound:
 
     def rounds_to(self, target: float, start: float, at_most: int = 10**9) -> int | None:
         """The first round by which the theorem promises `subject` ≤ target; None if it never does."""
-
-        def promised(t: int) -> bool:
-            return bool(self.values(np.array([float(t)]), float(start))[0] <= target)
-
-        if not promised(at_most):
-            return None
-        low, high = 0, 1
-        while not promised(high):
-            low, high = high, high * 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if promised(middle) else (middle, high)
-        return high
+        return first_round(lambda t: bool(self.values(np.array([float(t)]), float(start))[0] <= target), at_most)
 
     @property
     def holds_here(self) -> bool:
@@ -115,6 +103,24 @@ class Bound:
     def __str__(self) -> str:
         steps = ", ".join(f"{k} = {v if callable(v) else format(v, '.4g')}" for k, v in self.numbers.items())
         return f"{self.theorem}: {self.statement} [{steps}]"
+
+
+def first_round(reached: Callable[[int], bool], at_most: int) -> int | None:
+    """The first round of 1, …, at_most at which something is reached that then stays so; None if it never is.
+
+    >>> first_round(lambda t: t * t > 50, at_most=100)
+    8
+    """
+    if not reached(at_most):
+        return None
+    low, high = 0, 1
+    while not reached(min(high, at_most)):
+        low, high = high, high * 2
+    high = min(high, at_most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
 
 
 def require_positive(theorem: str, assumption: str, name: str, value: float, remedy: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .bound import first_round
 from .quadratics import Quadratics
 
 BLOCK = 256  # rounds that are looked at together
@@ -96,15 +97,4 @@ class Diagonal:
         def reached(t: int) -> bool:
             return bool(self.gaps([t], x0)[0] <= target)
 
-        if reached(0):
-            return 0
-        if not reached(at_most):
-            return None
-        low, high = 0, 1
-        while not reached(min(high, at_most)):
-            low, high = high, high * 2
-        high = min(high, at_most)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if reached(middle) else (middle, high)
-        return high
+        return 0 if reached(0) else first_round(reached, at_most)

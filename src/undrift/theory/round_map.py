@@ -42,6 +42,7 @@ class RoundMap:
     start: Callable[[np.ndarray], np.ndarray] = lambda x0: x0  # x_0 -> first state
     model: Callable[[np.ndarray], np.ndarray] = lambda states: states  # columns of states -> columns of models
     diagonal: Diagonal | None = None  # of maps on x alone that have one with real rates
+    surrogate: tuple[np.ndarray, np.ndarray] | None = None  # K and k, where a round is x⁺ = x − (Kx − k)
 
     def step(self, state: np.ndarray) -> np.ndarray:
         """One round."""
@@ -322,10 +323,11 @@ def _averaging(name: str, q: Quadratics, local: LocalSteps, factors: np.ndarray)
     def apply(x: np.ndarray) -> np.ndarray:
         return x - q.mean(factors[:, None, None] * local.apply(q.gradients(x)))
 
-    return RoundMap(name, q, q.dim, apply, diagonal=Diagonal.surrogate(q, *surrogate(q, local, factors)))
+    terms = _surrogate(q, local, factors)
+    return RoundMap(name, q, q.dim, apply, diagonal=Diagonal.surrogate(q, *terms), surrogate=terms)
 
 
-def surrogate(q: Quadratics, local: LocalSteps, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _surrogate(q: Quadratics, local: LocalSteps, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Hessian and linear term of Σ w_i factor_i ½‖(ηS_i H_i)^½(x − x_i*)‖², ∇f_i's own part: (d, d) and (d,)."""
     scale = factors[:, None, None]
     eigenvalues, _ = q.spectra

@@ -116,9 +116,8 @@ def least_squares(A: Any, b: Any, *, weights: Any = None, spectral: bool | None 
         if n < d:
             return LeastSquares(own, (), jnp.asarray(w), d, dtype)
         A64, b64 = np.asarray(rows_A, np.float64), np.asarray(rows_b, np.float64)
-        hessians = np.swapaxes(A64, 1, 2) @ A64
-        linear = (b64[:, None, :] @ A64)[:, 0, :]
-        constants = 0.5 * np.sum(b64**2, axis=1)
-        parts = (part.astype(dtype) for part in (hessians, linear, constants))
-        rows, shared = quadratic_rows(*parts, w, spectral)
+        hessians = (np.swapaxes(A64, 1, 2) @ A64).astype(dtype)
+        linear = (b64[:, None, :] @ A64)[:, 0, :].astype(dtype)
+        constants = (0.5 * np.sum(b64**2, axis=1)).astype(dtype)
+        rows, shared = quadratic_rows(hessians, linear, constants, w, spectral)
         return GramLeastSquares({**rows, **own}, shared, jnp.asarray(w), d, dtype)

@@ -161,7 +161,7 @@ def known_without_measuring(problem: Problem) -> Constants:
     )
 
 
-def _dissimilarity(B_sq: Quantity, zeta_sq: Quantity) -> dict[str, Quantity]:
+def _dissimilarity(B_sq: Quantity, zeta_sq: Quantity) -> dict[str, Any]:
     """Both papers' constants for the same thing."""
     return {"B_sq": B_sq, "zeta_sq": zeta_sq, "C": Quantity(B_sq + 1, B_sq.how, B_sq.where), "D": zeta_sq}
 

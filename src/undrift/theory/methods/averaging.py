@@ -57,7 +57,8 @@ def by_convexity(paper: ModuleType, run: Run, c: Constants, mu: float) -> Bound:
 
 def with_equal_steps(paper: ModuleType, run: Run, constants: Constants) -> Bound | None:
     """The theorem for strongly convex losses, which asks for the same τ at all clients."""
-    low, high = int(np.min(run.steps)), int(np.max(run.steps))
+    steps: Any = run.steps
+    low, high = int(np.min(steps)), int(np.max(steps))
     return paper.strongly_convex(constants, high) if low == high else None
 
 

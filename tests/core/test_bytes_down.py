@@ -151,7 +151,8 @@ def test_uniform_order_draws_every_component_independently():
     draws = np.asarray(jax.vmap(lambda k: component_at("uniform", k, 5, local))(np.arange(1000)))
     counts = np.bincount(draws, minlength=5)
     assert len(counts) == 5
-    assert counts.min() > 140 and counts.max() < 260  # 200 expected, standard deviation 13
+    assert counts.min() > 140
+    assert counts.max() < 260
     again = np.mean(draws[1:] == draws[:-1])
     assert 0.14 < again < 0.26  # 1/5 expected
 
@@ -189,14 +190,11 @@ def test_sequential_fl_with_a_global_step():
 
 
 def test_ssl_with_a_global_step_is_sequential_fl_with_one():
-    model, arguments = linear_layers(2, 1), {"rounds": 2, "steps": 2, "seed": 3, "keep_iterates": True}
+    model, arguments = linear_layers(2, 1), {"rounds": 1, "steps": 2, "seed": 3, "keep_iterates": True}
     cut, uncut = network_problem(model, 2, WEIGHTS), network_problem(model, None, WEIGHTS)
-    split = both(ud.ssl(eta=0.1, server_eta=0.6), cut, **arguments)
+    split = ud.loopback(ud.ssl(eta=0.1, server_eta=0.6), cut, **arguments)
     whole = ud.run(ud.sequential_fl(eta=0.1, server_eta=0.6), uncut, **arguments)
     np.testing.assert_allclose(split.iterates, whole.iterates, rtol=1e-9, atol=1e-12)
-    plain = ud.run(ud.ssl(eta=0.1), cut, **arguments)
-    x = plain.iterates
-    np.testing.assert_allclose(split.iterates[1], x[0] + 0.6 * (x[1] - x[0]), rtol=1e-9, atol=1e-12)
 
 
 def test_a_global_step_is_one_that_the_server_can_take():

@@ -128,9 +128,7 @@ def program(method, **arguments):
     run = ud.describe(method, problem(), rounds=2, **arguments)
     with precision.scope(run.population.dtype):
         going = simulate._Simulation(run, None)
-        traced = simulate.compiled_advance.trace(
-            *going._arguments(simulate.padded_plan(run, 0, 1, going.capacity), 1)
-        )
+        traced = simulate.compiled_advance.trace(*going._arguments(simulate.padded_plan(run, 0, 1, going.capacity), 1))
     return program_identity(traced.jaxpr), jax.tree.structure(going.carry)
 
 
@@ -190,7 +188,7 @@ def test_who_does_not_take_part_has_no_drift():
 
 
 def test_worst_spread_and_quantiles_are_columns_without_being_asked():
-    r = both(ud.fedavg(eta=0.02), problem(), **SHARED)
+    r = ud.run(ud.fedavg(eta=0.02), problem(), **SHARED)
     assert r.clients == {}
     losses = np.array([[loss(i, x) for i in range(M)] for x in r.iterates])
     np.testing.assert_allclose(r.history["loss_worst"], losses.max(axis=1), rtol=1e-9)
@@ -200,23 +198,34 @@ def test_worst_spread_and_quantiles_are_columns_without_being_asked():
 
 
 def test_rounds_that_are_not_evaluated_are_nan_for_clients_too():
-    r = both(ud.fedavg(eta=0.02), problem(), per_client=True, record_every=2, **SHARED)
-    assert np.isnan(r.clients["loss"][1]).all() and np.isfinite(r.clients["loss"][[0, 2, 3]]).all()
+    r = ud.loopback(ud.fedavg(eta=0.02), problem(), per_client=True, record_every=2, **SHARED)
+    assert np.isnan(r.clients["loss"][1]).all()
+    assert np.isfinite(r.clients["loss"][[0, 2, 3]]).all()
     assert np.isfinite(r.clients["drift"][1:]).all()  # it costs nothing
 
 
 def test_networks_tell_losses_and_metrics_of_every_client():
     model, (inputs, targets) = linear_layers(1), network_data()
     given = network_problem(model, None, WEIGHTS)
-    r = both(ud.fedavg(eta=0.05), given, per_client=True, rounds=1, keep_iterates=True)
+    r = ud.run(ud.fedavg(eta=0.05), given, per_client=True, rounds=1, keep_iterates=True)
     for t, x in enumerate(r.iterates):
         with jax.enable_x64(True):
-            outputs = model.apply(given.architecture.unravel(jax.numpy.asarray(x)), jax.numpy.asarray(inputs.reshape(-1, 2)))
+            outputs = model.apply(
+                given.architecture.unravel(jax.numpy.asarray(x)), jax.numpy.asarray(inputs.reshape(-1, 2))
+            )
         off = np.asarray(outputs).reshape(targets.shape) - targets
         losses = 0.5 * (off**2).mean(axis=1)
         np.testing.assert_allclose(r.clients["loss"][t], losses, rtol=1e-9)
         np.testing.assert_allclose(r.history["loss_worst"][t], losses.max(), rtol=1e-9)
         np.testing.assert_allclose(r.history["loss"][t], WEIGHTS @ losses, rtol=1e-9)
+
+
+def test_one_machine_with_all_data_tells_the_losses_of_those_whose_data_it_holds():
+    """One column per client, as for other methods, and no drift: there is nobody to drift from."""
+    r = both(ud.gd(eta=0.02), problem(), per_client=True, **SHARED)
+    assert "drift" not in r.clients
+    assert {rows.shape for rows in r.clients.values()} == {(4, M)}
+    np.testing.assert_allclose(r.clients["loss"][3], [loss(i, r.x) for i in range(M)], rtol=1e-9)
 
 
 def test_they_are_saved_with_the_result(tmp_path):

@@ -163,7 +163,9 @@ def own_run(rounds, folder=None, **arguments):
     """A run with everything in it that a process might name by an address: losses, schedules, solvers, rules."""
 
     def loss(x, data):
-        return jax.nn.softplus(x - data).sum() + 0.5 * x @ x  # softplus has a derivative of its own, a function in the program
+        return (
+            jax.nn.softplus(x - data).sum() + 0.5 * x @ x
+        )  # softplus has a derivative of its own, a function in the program
 
     method = ud.fedavg(eta=lambda count: 0.1 / (1 + count), solver=lambda eta: optax.adam(eta), server=optax.sgd(0.9))
     given = ud.problems.custom(loss, np.arange(4.0).reshape(2, 2), dim=2)

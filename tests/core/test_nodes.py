@@ -170,7 +170,8 @@ def test_nodes_play_the_run_and_hold_nothing_of_anyone_else(name):
         assert holds(node, everyone[i]) == len(everyone[i])  # the walk sees what is there
         reached = Walk(node)
         assert [p.clients for p in reached.problems()] == [1]
-        assert id(given) not in reached.seen and id(run) not in reached.seen
+        assert id(given) not in reached.seen
+        assert id(run) not in reached.seen
 
 
 def test_the_walk_finds_what_is_hidden():

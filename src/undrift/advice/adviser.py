@@ -19,9 +19,9 @@ from ..theory.round_map import per_client
 from .costs import tariff
 from .guarantee import Guarantees
 from .measure import Goal, measure
-from .options import Option, options_for
+from .options import Option, options_for, smoothness_of
 from .predict import Models
-from .result import CURVE_ROUNDS, Advice, Candidate, order, smoothness_of
+from .result import CURVE_ROUNDS, Advice, Candidate, order
 from .words import reasons
 
 LOCAL_STEPS = (1, 2, 5, 10, 20, 50)
@@ -91,7 +91,10 @@ def advise(
     for number, (option, tau) in enumerate(jobs):
         if progress is not None:
             progress("predicting", number, len(jobs))
-        candidates.append(_candidate(option, tau, problem, resources, models, guarantees, oracle, seed, shapes))
+        prices = tariff(option.make(1.0, tau), problem, tau, resources, oracle, shapes)
+        forecast = None if models is None else models.forecast(option, tau, seed)
+        promise = None if guarantees is None else guarantees.of(option, tau)
+        candidates.append(Candidate(option, tau, prices, "unknown" if forecast is None else how, forecast, promise))
     made = Advice(
         problem, goal, None if absolute or on != "gap" else target, start, resources, by, how, tuple(candidates), None,
         x0=None if on != "gap" else np.asarray(run.x0, float),
@@ -158,25 +161,6 @@ def _local_steps(option: Option, steps: Sequence[Any], resources: Resources, cli
         found += [resources.steps_by_speed(int(tau[0])) for tau in found if np.all(tau == tau[0]) and tau[0] > 1]
     distinct = {tuple(int(t) for t in tau): tau for tau in found}
     return list(distinct.values())
-
-
-def _candidate(
-    option: Option,
-    tau: np.ndarray,
-    problem: Problem,
-    resources: Resources,
-    models: Models | None,
-    guarantees: Guarantees | None,
-    oracle: Oracle | None,
-    seed: int,
-    shapes: dict[Recipe, Any],
-) -> Candidate:
-    prices = tariff(option.make(1.0, tau), problem, tau, resources, oracle, shapes)
-    if models is None:
-        return Candidate(option, tau, prices, "unknown")
-    forecast = models.forecast(option, tau, seed)
-    promise = None if guarantees is None else guarantees.of(option, tau)
-    return Candidate(option, tau, prices, "unknown" if forecast is None else models.how, forecast, promise)
 
 
 def _measured(

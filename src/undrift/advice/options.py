@@ -81,7 +81,7 @@ ARROWS = {"up": "↑", "down": "↓"}
 
 def options_for(problem: Problem, names: Sequence[str | Factory] | None = None) -> list[Option]:
     """The options that make sense on this problem: methods of the library by name, a user's own by their factories."""
-    measured = not _has_constants(problem)
+    measured = smoothness_of(problem) is None
     wanted: Sequence[Any] = names or (ADVISED_ON_NETWORKS if measured else ADVISED)
     found = [option for given in wanted for option in _options(given, problem)]
     if measured:  # where nobody knows L, some have no rule for their other parameters
@@ -121,12 +121,12 @@ def _name(given: Any) -> str:
     return given if isinstance(given, str) else given.__name__
 
 
-def _has_constants(problem: Problem) -> bool:
+def smoothness_of(problem: Problem) -> float | None:
+    """L, where it is known without measuring."""
     try:
-        problem.constants  # noqa: B018
+        return float(problem.constants.L)
     except InputError:
-        return False
-    return True
+        return None
 
 
 def _can_be_made(option: Option) -> bool:

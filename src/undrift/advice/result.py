@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..problems.base import Problem
 from ..resources import Resources
 from .costs import Costs, Tariff
 from .guarantee import Guarantee
 from .measure import Goal, Measured
-from .options import Option, describe_steps
+from .options import Option, describe_steps, smoothness_of
 from .predict import Forecast
 
 CURVE_ROUNDS = 5000  # of predicted curves that are kept for figures
@@ -178,19 +177,8 @@ def order(made: Advice, candidate: Candidate) -> tuple[float, float, float]:
     """Cheapest first, then fewest rounds, then nearest to the target."""
     costs = candidate.costs
     floor = float("inf") if candidate.forecast is None else candidate.forecast.floor
-    unmeasured = 0.0 if candidate.measured is not None or not _any_measured(made) else 1.0
+    unmeasured = candidate.measured is None and any(other.measured is not None for other in made.candidates)
     return made.price(candidate), unmeasured + (float("inf") if costs is None else costs.rounds), floor
-
-
-def _any_measured(made: Advice) -> bool:
-    return any(candidate.measured is not None for candidate in made.candidates)
-
-
-def smoothness_of(problem: Problem) -> float | None:
-    try:
-        return float(problem.constants.L)
-    except InputError:
-        return None
 
 
 def _finite(value: float) -> float | None:

@@ -17,7 +17,7 @@ def reasons(advice: Advice) -> list[str]:
         return [_nothing(advice)]
     found = [_what(best, advice), _dominant(best, advice)]
     found += _others(advice, best)
-    found += _certainty(advice, best)
+    found += _certainty(best)
     return [sentence for sentence in found if sentence]
 
 
@@ -101,7 +101,7 @@ def _others(advice: Advice, best: Candidate) -> list[str]:
     return found
 
 
-def _certainty(advice: Advice, best: Candidate) -> list[str]:
+def _certainty(best: Candidate) -> list[str]:
     found = []
     if best.measured is None and best.how == "estimated":
         found.append(

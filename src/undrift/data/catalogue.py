@@ -9,6 +9,7 @@ format.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from undrift.data.errors import DataError
@@ -44,6 +45,7 @@ class Entry:
     files: tuple[RemoteFile, ...] = ()
     builds_on: str | None = None
     obtain: str = ""
+    greatest: int = 255  # value of a pixel
 
     @property
     def embedded(self) -> bool:
@@ -66,11 +68,10 @@ _CIFAR = ("https://www.cs.toronto.edu/~kriz",)
 _HEART = ("https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease",)
 
 
-def _idx_files(bases: tuple[str, ...], checksums: tuple[str, str, str, str]) -> tuple[RemoteFile, ...]:
-    names = (
-        *("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
-        *("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
-    )
+_IDX = tuple(f"{split}-{what}-ubyte.gz" for split in ("train", "t10k") for what in ("images-idx3", "labels-idx1"))
+
+
+def _files(bases: tuple[str, ...], names: Iterable[str], *checksums: str) -> tuple[RemoteFile, ...]:
     return tuple(RemoteFile(name, checksum, bases) for name, checksum in zip(names, checksums, strict=True))
 
 
@@ -83,6 +84,7 @@ _ENTRIES = (
         sample_shape=(8, 8, 1),
         sizes=(1438, 359),
         digest="3fc6ac339abc107fb2e651b80bb27dfd0163885b4d9e818825e1632fcb84f0d9",
+        greatest=16,
     ),
     Entry(
         name="mnist",
@@ -92,14 +94,13 @@ _ENTRIES = (
         sample_shape=(28, 28, 1),
         sizes=(60_000, 10_000),
         digest="06b0d1f124c4e5fa796686ade41a9b778edacc8622f2195a352ef479ad44fc16",
-        files=_idx_files(
+        files=_files(
             _MNIST,
-            (
-                "sha256:440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-                "sha256:3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-                "sha256:8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-                "sha256:f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            ),
+            _IDX,
+            "sha256:440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+            "sha256:3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+            "sha256:8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+            "sha256:f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
         ),
         obtain="put mnist.npz, or the four IDX files in a folder mnist/, into the data directory",
     ),
@@ -111,14 +112,13 @@ _ENTRIES = (
         sample_shape=(28, 28, 1),
         sizes=(60_000, 10_000),
         digest="ca3ab2a37f845e1b8ae23cab1b51749a3011ba3bf1d9016176d75cbaabac376f",
-        files=_idx_files(
+        files=_files(
             _FASHION,
-            (
-                "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-                "md5:25c81989df183df01b3e8a0aad5dffbe",
-                "md5:bef4ecab320f06d8554ea6380940ec79",
-                "md5:bb300cfdad3c16e7a12a480ee83cd310",
-            ),
+            _IDX,
+            "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "md5:25c81989df183df01b3e8a0aad5dffbe",
+            "md5:bef4ecab320f06d8554ea6380940ec79",
+            "md5:bb300cfdad3c16e7a12a480ee83cd310",
         ),
         obtain="put fmnist.npz, or the four IDX files in a folder fmnist/, into the data directory",
     ),
@@ -170,18 +170,13 @@ _ENTRIES = (
         sample_shape=(13,),
         sizes=(735, 185),
         digest="8f54efb300903a71e0a9c9794ab07a58de5cd2305520d7dc3d0f056a9bb523b2",
-        files=tuple(
-            RemoteFile(f"processed.{hospital}.data", f"sha256:{checksum}", _HEART)
-            for hospital, checksum in zip(
-                HOSPITALS,
-                (
-                    "a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8",
-                    "d1ad108f785768cd3d7e82dc522e6f5a61eea93cccfb3a46ee8076f73fc3d796",
-                    "834a405ccf5b66ab4056bb77794adc8df0b7125186454c0a1d002d33c6c3b314",
-                    "e7c93d8d0d2acdadfa4c5e8de768e2191e7f618b952e29623f1f0d5949ff6b8f",
-                ),
-                strict=True,
-            )
+        files=_files(
+            _HEART,
+            (f"processed.{hospital}.data" for hospital in HOSPITALS),
+            "sha256:a74b7efa387bc9d108d7d0115d831fe9b414b29ae7124f331b622b4efa0427c8",
+            "sha256:d1ad108f785768cd3d7e82dc522e6f5a61eea93cccfb3a46ee8076f73fc3d796",
+            "sha256:834a405ccf5b66ab4056bb77794adc8df0b7125186454c0a1d002d33c6c3b314",
+            "sha256:e7c93d8d0d2acdadfa4c5e8de768e2191e7f618b952e29623f1f0d5949ff6b8f",
         ),
         obtain="put heart_disease.npz, or the four processed.*.data files in a folder heart/, into the data directory",
     ),

@@ -69,6 +69,14 @@ def check_labels(labels: npt.ArrayLike, num_classes: int | None = None) -> tuple
     return array, total
 
 
+def check_classes(classes: int, present: int) -> None:
+    """Refuse more classes at a client than there are."""
+    if classes > present:
+        raise PartitionError(
+            f"a client cannot hold classes={classes} different classes of {present}: take classes <= {present}."
+        )
+
+
 def check_room(samples: int, clients: int, min_size: int) -> None:
     """Refuse partitions that cannot exist because there are too few samples.
 

@@ -17,12 +17,13 @@ import pooch
 
 from undrift.data.catalogue import Entry, RemoteFile, entry
 from undrift.data.errors import DownloadError, MissingDataError
+from undrift.data.sets import Folder
 
 CACHE_VARIABLE = "UNDRIFT_CACHE"
 MIRROR_VARIABLE = "UNDRIFT_MIRROR"
 
 
-def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
+def cache_folder(cache_dir: Folder = None) -> Path:
     """Where downloads live: the argument, else $UNDRIFT_CACHE, else the user's cache folder of the system.
 
     >>> cache_folder("/tmp/somewhere").name
@@ -34,7 +35,7 @@ def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
 def fetch(
     name: str,
     *,
-    cache_dir: str | os.PathLike[str] | None = None,
+    cache_dir: Folder = None,
     mirror: str | None = None,
     retries: int = 2,
     progress: bool = False,
@@ -59,7 +60,7 @@ def fetch(
     return paths
 
 
-def cached(name: str, cache_dir: str | os.PathLike[str] | None = None) -> bool:
+def cached(name: str, cache_dir: Folder = None) -> bool:
     """True when all files of the data set lie in the cache with the right checksums.
 
     >>> cached("digits")
@@ -97,14 +98,14 @@ def _fetch_file(wanted: Entry, file: RemoteFile, cache: Path, mirror: str | None
             with _quiet():
                 return Path(store.fetch(file.name, downloader=downloader))
         except (OSError, ValueError) as error:  # network errors are OSErrors, a wrong checksum is a ValueError
-            failures.append(_explain(url, file, error))
+            failures.append(_explain(url, error))
     raise DownloadError(
         f"{wanted.name} needs {file.name} with checksum {file.checksum}. {' '.join(failures)} "
         f"Nothing was kept. Try again, set {MIRROR_VARIABLE} to another address, or {wanted.obtain} (UNDRIFT_DATA)."
     )
 
 
-def _explain(url: str, file: RemoteFile, error: Exception) -> str:
+def _explain(url: str, error: Exception) -> str:
     if isinstance(error, ValueError) and "hash" in str(error).lower():
         return f"{url} delivered a file with another checksum: it was truncated or tampered with."
     return f"{url} could not be fetched ({type(error).__name__}: {error})."

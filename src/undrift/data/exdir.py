@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from undrift.data.checks import Floats, Ints, at_least, check_labels, generators, positive
+from undrift.data.checks import Floats, Ints, at_least, check_classes, check_labels, generators, positive
 from undrift.data.cover import Parts
 from undrift.data.dirichlet import allocate_samples
 from undrift.data.errors import PartitionError
@@ -47,23 +47,16 @@ def exdir(
     clients = at_least("clients", clients, 1)
     present = np.flatnonzero(np.bincount(y, minlength=total))
     classes = at_least("classes", classes, 1)
-    _check_classes(present.size, clients, classes)
+    check_classes(classes, present.size)
+    if clients * classes < present.size:
+        raise PartitionError(
+            f"every class needs a client: {clients} clients with {classes} classes each reach at most "
+            f"{clients * classes} of {present.size} classes. Take clients * classes >= {present.size}."
+        )
     first, second = generators(seed, 2)
     allowed = np.zeros((clients, total), dtype=bool)
     allowed[:, present] = allocate_classes(present.size, clients, classes, first)
     return allocate_samples(y, allowed, positive("alpha", alpha), second, at_least("min_size", min_size, 0))
-
-
-def _check_classes(present: int, clients: int, classes: int) -> None:
-    if classes > present:
-        raise PartitionError(
-            f"a client cannot hold classes={classes} different classes of {present}: take classes <= {present}."
-        )
-    if clients * classes < present:
-        raise PartitionError(
-            f"every class needs a client: {clients} clients with {classes} classes each reach at most "
-            f"{clients * classes} of {present} classes. Take clients * classes >= {present}."
-        )
 
 
 def allocate_classes(num_classes: int, clients: int, classes: int, rng: np.random.Generator) -> Mask:

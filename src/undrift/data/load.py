@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Literal
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 
 from undrift.data.catalogue import entry
 from undrift.data.errors import DataError
-from undrift.data.sets import Array, Dataset, Split
+from undrift.data.sets import Array, Dataset, Folder, Split
 from undrift.data.sources import Raw, read
 from undrift.data.verify import check
 
@@ -19,8 +18,8 @@ def load(
     name: str = "digits",
     *,
     raw: bool = False,
-    data_dir: str | os.PathLike[str] | None = None,
-    cache_dir: str | os.PathLike[str] | None = None,
+    data_dir: Folder = None,
+    cache_dir: Folder = None,
     mirror: str | None = None,
     download: bool = True,
     progress: bool = False,
@@ -52,8 +51,7 @@ def load(
         x_train, x_test = _heart_features(arrays, None if raw else impute, standardise and not raw)
     else:
         convert = _as_bytes if raw else _as_unit_floats
-        greatest = 16.0 if name == "digits" else 255.0
-        x_train, x_test = convert(arrays.x_train, greatest), convert(arrays.x_test, greatest)
+        x_train, x_test = (convert(x, float(wanted.greatest)) for x in (arrays.x_train, arrays.x_test))
     return Dataset(
         name=name,
         train=Split(x_train, arrays.y_train.astype(np.int32), _group(arrays.group_train)),

@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 import numpy.typing as npt
 
-from undrift.data.checks import Ints, at_least, check_labels, check_room, generators
+from undrift.data.checks import Ints, at_least, check_classes, check_labels, check_room, generators
 from undrift.data.cover import Parts, hand_out
 from undrift.data.errors import PartitionError
 from undrift.data.minimum import Mask, raise_to_minimum
@@ -62,11 +62,7 @@ def share_places(class_sizes: Ints, clients: int, classes: int) -> Ints:
     """
     present = np.flatnonzero(class_sizes)
     most = np.minimum(class_sizes, clients)
-    if classes > present.size:
-        raise PartitionError(
-            f"a client cannot hold classes={classes} different classes of {present.size}: "
-            f"take classes <= {present.size}."
-        )
+    check_classes(classes, present.size)
     if not present.size <= clients * classes <= int(most.sum()):
         raise PartitionError(
             f"clients * classes must lie in {present.size}..{int(most.sum())}, so that every class has a client and "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from undrift.data.catalogue import HOSPITALS, entry
 from undrift.data.download import cache_folder, cached, fetch
 from undrift.data.errors import DataError, DownloadError, MissingDataError
 from undrift.data.formats import CIFAR_BATCHES, read_cifar, read_idx, read_leaf, read_npz, read_uci_table
-from undrift.data.sets import Array, stratified_split
+from undrift.data.sets import Array, Folder, stratified_split
 
 DATA_VARIABLE = "UNDRIFT_DATA"
 _SPLIT_SEED = 20260101  # fixed for ever: another seed would be another data set
@@ -40,7 +41,7 @@ class Origin(NamedTuple):
     path: Path | None
 
 
-def data_directory(data_dir: str | os.PathLike[str] | None = None) -> Path | None:
+def data_directory(data_dir: Folder = None) -> Path | None:
     """The user's data directory: the argument, else $UNDRIFT_DATA, else None; one that is named must exist."""
     named = data_dir or os.environ.get(DATA_VARIABLE)
     if not named:
@@ -53,9 +54,7 @@ def data_directory(data_dir: str | os.PathLike[str] | None = None) -> Path | Non
     return folder
 
 
-def locate(
-    name: str, data_dir: str | os.PathLike[str] | None = None, cache_dir: str | os.PathLike[str] | None = None
-) -> Origin | None:
+def locate(name: str, data_dir: Folder = None, cache_dir: Folder = None) -> Origin | None:
     """Find a data set without downloading; None when it is nowhere.
 
     >>> locate("digits").where
@@ -75,8 +74,8 @@ def locate(
 def read(
     name: str,
     *,
-    data_dir: str | os.PathLike[str] | None = None,
-    cache_dir: str | os.PathLike[str] | None = None,
+    data_dir: Folder = None,
+    cache_dir: Folder = None,
     mirror: str | None = None,
     download: bool = True,
     progress: bool = False,
@@ -88,7 +87,7 @@ def read(
         origin = Origin("cache", cache_folder(cache_dir) / name)
     if origin.path is None:
         return _read_digits(), origin
-    raw = _READERS[name](origin.path)
+    raw = _READERS.get(name, partial(_read_images, name))(origin.path)
     base = entry(name).builds_on
     if base:
         images, _ = read(
@@ -99,12 +98,7 @@ def read(
 
 
 def _fetch_or_advise(
-    name: str,
-    data_dir: str | os.PathLike[str] | None,
-    cache_dir: str | os.PathLike[str] | None,
-    mirror: str | None,
-    download: bool,
-    progress: bool,
+    name: str, data_dir: Folder, cache_dir: Folder, mirror: str | None, download: bool, progress: bool
 ) -> None:
     wanted, directory = entry(name), data_directory(data_dir)
     looked = f"{directory} has none of {', '.join(_PLACES[name])}" if directory else f"{DATA_VARIABLE} is not set"
@@ -136,19 +130,16 @@ def _in_folder(folder: Path, name: str) -> Path:
     raise MissingDataError(f"{folder} must hold {name}, packed or unpacked, but does not: add that file.")
 
 
-def _read_images(name: str) -> Callable[[Path], Raw]:
-    def read_images(path: Path) -> Raw:
-        if path.suffix == ".npz":
-            arrays = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
-        elif name == "cifar10":
-            tar = path / entry(name).files[0].name
-            arrays = read_cifar(tar if tar.is_file() else path)
-        else:
-            arrays = [read_idx(_in_folder(path, file.name)) for file in entry(name).files]
-        x_train, y_train, x_test, y_test = arrays
-        return Raw(_with_channel(x_train), y_train, _with_channel(x_test), y_test)
-
-    return read_images
+def _read_images(name: str, path: Path) -> Raw:
+    if path.suffix == ".npz":
+        arrays = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
+    elif name == "cifar10":
+        tar = path / entry(name).files[0].name
+        arrays = read_cifar(tar if tar.is_file() else path)
+    else:
+        arrays = [read_idx(_in_folder(path, file.name)) for file in entry(name).files]
+    x_train, y_train, x_test, y_test = arrays
+    return Raw(_with_channel(x_train), y_train, _with_channel(x_test), y_test)
 
 
 def _with_channel(images: Array) -> Array:
@@ -233,10 +224,7 @@ _PLACES = {
     "heart": ("heart_disease.npz", "heart"),
 }
 _READERS: dict[str, Callable[[Path], Raw]] = {
-    "mnist": _read_images("mnist"),
-    "fmnist": _read_images("fmnist"),
-    "cifar10": _read_images("cifar10"),
     "femnist": _read_femnist,
     "mnist-writers": _read_writers,
     "heart": _read_heart,
-}
+}  # of what are not images in two splits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +10,8 @@ import numpy as np
 
 from undrift.data.catalogue import Entry, entry
 from undrift.data.errors import DataError
-from undrift.data.sets import Array
+from undrift.data.sets import Array, Folder
 from undrift.data.sources import Origin, Raw, locate, read
-
-_GREATEST = {"digits": 16}  # scikit-learn's digits have 17 grey levels, all other images 256
 
 
 @dataclass(frozen=True)
@@ -39,9 +36,7 @@ class Report:
     genuine: bool | None
 
 
-def status(
-    name: str, *, data_dir: str | os.PathLike[str] | None = None, cache_dir: str | os.PathLike[str] | None = None
-) -> Status:
+def status(name: str, *, data_dir: Folder = None, cache_dir: Folder = None) -> Status:
     """Say where a data set is, without downloading or reading it.
 
     >>> status("digits").where
@@ -58,9 +53,7 @@ def status(
     return Status(name, origin.where, origin.path, "")
 
 
-def verify(
-    name: str, *, data_dir: str | os.PathLike[str] | None = None, cache_dir: str | os.PathLike[str] | None = None
-) -> Report:
+def verify(name: str, *, data_dir: Folder = None, cache_dir: Folder = None) -> Report:
     """Read a copy that is already here, check its form, and compare its content with the published one.
 
     A malformed copy raises `DataError`, an absent one `MissingDataError`.
@@ -122,9 +115,8 @@ def _check_split(wanted: Entry, split: str, x: Array, y: Array, group: Array | N
 
 def _check_values(where: str, wanted: Entry, x: Array) -> None:
     if x.dtype == np.uint8:
-        greatest = _GREATEST.get(wanted.name, 255)
-        if int(x.max()) > greatest:
-            raise DataError(f"{where}: pixels must be at most {greatest}, got {int(x.max())}: replace the file.")
+        if int(x.max()) > wanted.greatest:
+            raise DataError(f"{where}: pixels must be at most {wanted.greatest}, got {int(x.max())}: replace the file.")
         return
     if x.dtype.kind != "f":
         raise DataError(f"{where}: samples must be uint8 or floating point, got {x.dtype}: convert them.")

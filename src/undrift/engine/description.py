@@ -185,6 +185,11 @@ class Run:
         """Whether means run over the members' own weights, see `plan`."""
         return self.plan.renormalise
 
+    @property
+    def drift_of_each(self) -> bool:
+        """Whether every client's drift is recorded: one machine that holds all data has nobody to drift from."""
+        return self.per_client and not self.recipe.centralised
+
     @cached_property
     def importance(self) -> np.ndarray:
         """a_i: what an answer of each client counts, see `plan`."""

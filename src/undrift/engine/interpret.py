@@ -50,7 +50,7 @@ class Info(NamedTuple):
 
 def nothing_to_report(context: Context) -> Info:
     zero = jnp.zeros((), context.problem.dtype)
-    drifts = jnp.full((context.problem.clients,), jnp.nan, zero.dtype) if context.run.per_client else ()
+    drifts = jnp.full((context.problem.clients,), jnp.nan, zero.dtype) if context.run.drift_of_each else ()
     return Info(zero, zero, jnp.asarray(-1, jnp.int32), drifts)
 
 

@@ -81,7 +81,7 @@ def _record(server: ServerNode, run: Run, due: bool) -> tuple[Records, int]:
         columns, clients = jax.tree.map(lambda v: np.full(np.shape(v), np.nan), (columns, clients))
     seen: Seen = server.seen
     columns = {**columns, "drift": seen.drift, "drift_worst": seen.drift_worst}
-    if run.per_client:
+    if run.drift_of_each:
         own = [seen.drifts.get(i, np.nan) for i in range(run.population.clients)]
         clients = {**clients, "drift": np.asarray(own)}
     suspect: Any = seen.suspect if seen.suspect >= 0 else (evaluation.suspect if due else -1)

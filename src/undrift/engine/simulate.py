@@ -92,7 +92,7 @@ def record_shapes(run: Run, memory: Memory) -> Records:
     columns, clients, _ = jax.eval_shape(measure, run, memory, model)
     return Records(
         columns | {"drift": number, "drift_worst": number},
-        clients | ({"drift": each} if run.per_client else {}),
+        clients | ({"drift": each} if run.drift_of_each else {}),
         model if run.keep_iterates else (),
     )
 
@@ -116,7 +116,7 @@ def _round(run: Run, carry: Carry, members: Members, rounds: Any) -> tuple[Carry
     due = (t % run.record_every == 0) | (t == rounds)
     columns, clients, suspect = _measured(run, algorithm, memory, x, due)
     columns |= {"drift": info.drift, "drift_worst": info.drift_worst}
-    clients |= {"drift": info.drifts} if run.per_client else {}
+    clients |= {"drift": info.drifts} if run.drift_of_each else {}
     fine = jnp.all(jnp.isfinite(x)) & (~due | jnp.isfinite(columns["loss"]))
     newly = (carry.diverged < 0) & ~fine
     carry = Carry(

@@ -46,6 +46,20 @@ def padded_rows(blocks: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
     return out, sizes
 
 
+def samples(A: Any, targets: Any, name: str, entry: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(m, n, d) features and (m, n) targets of linear models from blocks, and the clients' numbers of samples."""
+    rows, sizes = padded_rows(A, "A")
+    ends, lengths = padded_rows(targets, name)
+    if rows.ndim != 3:
+        raise InputError(f"A must have shape (m, n, d) or be a list of (n_i, d) blocks, got shape {rows.shape}")
+    if ends.ndim != 2 or len(ends) != len(rows) or not np.array_equal(sizes, lengths):
+        raise InputError(
+            f"{name} must have one {entry} per row of A: A has rows {sizes.tolist()[:10]}, {name} {lengths.tolist()[:10]} of "
+            f"shape {ends.shape[2:]}"
+        )
+    return rows, ends, sizes
+
+
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Zeros that start at a multiple of 64 bytes: what a CPU device takes over without a copy. NumPy's own start anywhere."""
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize

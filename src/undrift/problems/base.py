@@ -101,8 +101,8 @@ class Problem:
 
     @property
     def sizes(self) -> np.ndarray:
-        """n_i: components per client."""
-        return np.ones(self.clients, np.int64)
+        """n_i: components per client, one where its row says nothing of them."""
+        return np.asarray(self.stack.get("size", np.ones(self.clients)), np.int64)
 
     def value(self, x: Any) -> float:
         """f(x)."""

@@ -60,10 +60,6 @@ class Custom(Problem):
         loss, per_sample, average = static
         return SumLoss(loss, average, shared, row) if per_sample else WholeLoss(loss, shared, row)
 
-    @property
-    def sizes(self) -> np.ndarray:
-        return np.asarray(self.stack["size"], np.int64)
-
     def _only(self, client: int) -> Custom:
         problem: Custom = super()._only(client)
         if "constants" in self.__dict__:  # they were given, and hold for every client

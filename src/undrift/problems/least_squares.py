@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import precision
-from ..errors import InputError
-from .arrays import normalised_weights, padded_rows, require_finite, to_device
+from .arrays import normalised_weights, require_finite, samples, to_device
 from .base import Constants, Factors, Optimum, Problem
 from .linear import LinearModel
 from .quadratic import QuadraticFamily, QuadraticLoss, quadratic_rows
@@ -50,28 +49,23 @@ class ResidualLoss(Samples):
         return found if optimum is None else {**found, "gap": 0.5 * jnp.sum((self.A @ (x - optimum)) ** 2)}
 
 
-class GramLeastSquares(QuadraticFamily):
+class OfSamples(Problem):
     name = "least squares"
-    view = GramLoss
     sampled = ("A", "b")
-
-    @property
-    def sizes(self) -> np.ndarray:
-        return np.asarray(self.stack["size"], np.int64)
 
     # ----- for theory and advice
     def factors(self) -> Factors:
-        return _factors(self)
+        """Squares have the curvature 1 everywhere."""
+        A = self.stack["A"]
+        return Factors(A, 1.0, lambda x: np.ones(A.shape[:2]))
 
 
-class LeastSquares(Problem):
-    name = "least squares"
+class GramLeastSquares(OfSamples, QuadraticFamily):
+    view = GramLoss
+
+
+class LeastSquares(OfSamples):
     view = ResidualLoss
-    sampled = ("A", "b")
-
-    @property
-    def sizes(self) -> np.ndarray:
-        return np.asarray(self.stack["size"], np.int64)
 
     def _optimum_is_cheap(self) -> bool:
         m, n, d = self.stack["A"].shape
@@ -102,15 +96,6 @@ class LeastSquares(Problem):
         A, b = (np.asarray(self.stack[name], np.float64) for name in ("A", "b"))
         return ((A @ np.asarray(x, np.float64) - b)[:, None, :] @ A)[:, 0, :]
 
-    def factors(self) -> Factors:
-        return _factors(self)
-
-
-def _factors(problem: Problem) -> Factors:
-    """Squares have the curvature 1 everywhere."""
-    A = problem.stack["A"]
-    return Factors(A, 1.0, lambda x: np.ones(A.shape[:2]))
-
 
 def least_squares(A: Any, b: Any, *, weights: Any = None, spectral: bool | None = None) -> Problem:
     """f_i(x) = ½‖A_i x − b_i‖² with A (m, n, d) and b (m, n), or lists of blocks of unequal n_i.
@@ -121,32 +106,18 @@ def least_squares(A: Any, b: Any, *, weights: Any = None, spectral: bool | None 
     >>> p.optimum.x, p.constants.L
     (array([2.]), 3.0)
     """
-    rows_A, sizes = padded_rows(A, "A")
-    rows_b, sizes_b = padded_rows(b, "b")
-    if rows_A.ndim != 3:
-        raise InputError(f"A must have shape (m, n, d) or be a list of (n_i, d) blocks, got shape {rows_A.shape}")
-    if rows_b.ndim != 2 or rows_b.shape[:1] != rows_A.shape[:1] or not np.array_equal(sizes, sizes_b):
-        raise InputError(
-            f"b must have one entry per row of A: A has rows {sizes.tolist()[:10]}, b {sizes_b.tolist()[:10]} of shape "
-            f"{rows_b.shape[2:]}"
-        )
+    rows_A, rows_b, sizes = samples(A, b, "b", "entry")
     dtype = precision.working_dtype(rows_A, rows_b)
     require_finite(A=rows_A, b=rows_b)
     m, n, d = rows_A.shape
     w = normalised_weights(weights, m, dtype)
     with precision.scope(dtype):
-        samples = {
-            "A": to_device(rows_A, dtype),
-            "b": to_device(rows_b, dtype),
-            "size": jnp.asarray(sizes, jnp.int32),
-        }
+        own = {"A": to_device(rows_A, dtype), "b": to_device(rows_b, dtype), "size": jnp.asarray(sizes, jnp.int32)}
         if n < d:
-            return LeastSquares(samples, (), jnp.asarray(w), d, dtype)
+            return LeastSquares(own, (), jnp.asarray(w), d, dtype)
         A64, b64 = np.asarray(rows_A, np.float64), np.asarray(rows_b, np.float64)
-        hessians = np.swapaxes(A64, 1, 2) @ A64
-        linear = (b64[:, None, :] @ A64)[:, 0, :]
-        constants = 0.5 * np.sum(b64**2, axis=1)
-        rows, shared = quadratic_rows(
-            hessians.astype(dtype), linear.astype(dtype), constants.astype(dtype), w, spectral
-        )
-        return GramLeastSquares({**rows, **samples}, shared, jnp.asarray(w), d, dtype)
+        hessians = (np.swapaxes(A64, 1, 2) @ A64).astype(dtype)
+        linear = (b64[:, None, :] @ A64)[:, 0, :].astype(dtype)
+        constants = (0.5 * np.sum(b64**2, axis=1)).astype(dtype)
+        rows, shared = quadratic_rows(hessians, linear, constants, w, spectral)
+        return GramLeastSquares({**rows, **own}, shared, jnp.asarray(w), d, dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
-from .arrays import normalised_weights, padded_rows, require_finite, to_device
+from .arrays import normalised_weights, require_finite, samples, to_device
 from .base import Constants, Factors, Optimum, Problem
 from .linear import LinearModel
 
@@ -40,10 +40,6 @@ class Logistic(Problem):
     name = "logistic"
     view = LogisticLoss
     sampled = ("A", "y")
-
-    @property
-    def sizes(self) -> np.ndarray:
-        return np.asarray(self.stack["size"], np.int64)
 
     def _optimum_is_cheap(self) -> bool:
         m, n, d = self.stack["A"].shape
@@ -83,15 +79,7 @@ def logistic(A: Any, y: Any, l2: float = 0.0, *, weights: Any = None) -> Logisti
     >>> p.constants.L, p.constants.mu
     (2.25, 1.0)
     """
-    rows_A, sizes = padded_rows(A, "A")
-    labels, sizes_y = padded_rows(y, "y")
-    if rows_A.ndim != 3:
-        raise InputError(f"A must have shape (m, n, d) or be a list of (n_i, d) blocks, got shape {rows_A.shape}")
-    if labels.ndim != 2 or labels.shape[:1] != rows_A.shape[:1] or not np.array_equal(sizes, sizes_y):
-        raise InputError(
-            f"y must have one label per row of A: A has rows {sizes.tolist()[:10]}, y {sizes_y.tolist()[:10]} of shape "
-            f"{labels.shape[2:]}"
-        )
+    rows_A, labels, sizes = samples(A, y, "y", "label")
     if not np.isfinite(l2) or l2 < 0:
         raise InputError(f"l2 must be finite and ≥ 0, got {l2}")
     real = np.arange(rows_A.shape[1])[None, :] < sizes[:, None]

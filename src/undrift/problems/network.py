@@ -23,7 +23,7 @@ from .augment import Augment
 from .base import Problem, shapes_of
 from .client import ClientLoss
 from .evaluation import OWN, Evaluation, Reference, statistics
-from .network_data import ServerData, index_sets, on_device, own_sample, read, stored_sample
+from .network_data import ServerData, index_sets, on_device, own_sample, read
 from .network_data import train_sample as draw_sample
 from .network_loss import Criterion, PerSample
 from .network_model import Architecture, Halves, as_net, output_shapes, parameter_shapes
@@ -112,10 +112,6 @@ class Network(Problem):
     @property
     def architecture(self) -> Architecture:
         return self.static[0]
-
-    @property
-    def sizes(self) -> np.ndarray:
-        return np.asarray(self.stack["size"], np.int64)
 
     @property
     def server_data(self) -> ServerData | None:
@@ -249,10 +245,9 @@ def network(
     if augment is not None:
         augment.check(inputs.shape)
     w = normalised_weights(weights, len(sizes), dtype)
-    sample = draw_sample(sizes, w, train_sample)
     with precision.scope(dtype):
         targets = criterion.targets(targets, output_shapes(net, inputs, dtype), "train")
-        sampled, rows = stored_sample(sample, dtype)
+        sampled, rows = draw_sample(sizes, w, train_sample, dtype)
         shared: dict[str, Any] = {
             **on_device(inputs, targets, dtype),
             "order": jnp.asarray(order, jnp.int32),
@@ -264,6 +259,6 @@ def network(
             shared["test"] = on_device(test_x, test_y, dtype)
         stack = {"start": jnp.asarray(start, jnp.int32), "size": jnp.asarray(sizes, jnp.int32), **rows}
         dim = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(parameter_shapes(net)))
-        most = int(max(1, sample.counts.max()))
+        most = max(1, int(rows["sample_size"].max()))
         architecture = Architecture(net, int(sizes.max()), minibatch(batch).size, cut, augment, criterion, most)
         return Network(stack, shared, jnp.asarray(w), dim, dtype, (architecture,))

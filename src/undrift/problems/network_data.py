@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,16 +29,6 @@ class ServerData:
         """Mean loss and metrics of the model x on these data."""
         found = self.architecture.measure(x, self.x, self.y, jnp.arange(self.y.shape[0]))
         return {"test_loss" if name == "loss" else name: jnp.mean(values) for name, values in found.items()}
-
-
-class TrainSample(NamedTuple):
-    """The samples on which the training loss is measured, client after client."""
-
-    places: np.ndarray  # in the index array
-    weights: np.ndarray  # that make the loss an estimate of f
-    start: np.ndarray  # where each client's samples begin among them
-    counts: np.ndarray
-    share: np.ndarray  # each client's part of the weights
 
 
 def read(given: Any, what: str, labels: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -83,32 +73,28 @@ def index_sets(parts: Sequence[Any], samples: int) -> tuple[np.ndarray, np.ndarr
     return order, np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes
 
 
-def train_sample(sizes: np.ndarray, weights: np.ndarray, count: int | None) -> TrainSample:
-    """All samples, or `count` of them, drawn once and for all."""
+def train_sample(
+    sizes: np.ndarray, weights: np.ndarray, count: int | None, dtype: Any
+) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    """The samples on which the training loss is measured: all, or `count` of them, drawn once and for all.
+
+    Shared are their places in the index array, client after client, and the weights that make the loss an estimate of f.
+    To each client belong where its samples begin among them, how many they are, and its part of the weights.
+    """
     total = int(sizes.sum())
     chosen = np.arange(total)
     if count is not None and count < total:
         chosen = np.sort(np.random.default_rng(0).choice(total, count, replace=False))
     each = np.repeat(np.asarray(weights, np.float64) / sizes, sizes)[chosen]
     each = each / each.sum()
-    counts = np.bincount(np.repeat(np.arange(len(sizes)), sizes)[chosen], minlength=len(sizes))
-    start = np.cumsum(counts) - counts
-    share = np.bincount(np.repeat(np.arange(len(sizes)), counts), weights=each, minlength=len(sizes))
-    return TrainSample(chosen, each, start, counts, share)
-
-
-def stored_sample(sample: TrainSample, dtype: Any) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-    """What is shared of it and what belongs to each client, on the device."""
-    shared = {
-        "sample": jnp.asarray(sample.places, jnp.int32),
-        "sample_weights": jnp.asarray(sample.weights, dtype),
-    }
+    owner = np.repeat(np.arange(len(sizes)), sizes)[chosen]
+    counts = np.bincount(owner, minlength=len(sizes))
     rows = {
-        "sample_start": jnp.asarray(sample.start, jnp.int32),
-        "sample_size": jnp.asarray(sample.counts, jnp.int32),
-        "share": jnp.asarray(sample.share, dtype),
+        "sample_start": jnp.asarray(np.cumsum(counts) - counts, jnp.int32),
+        "sample_size": jnp.asarray(counts, jnp.int32),
+        "share": jnp.asarray(np.bincount(owner, weights=each, minlength=len(sizes)), dtype),
     }
-    return shared, rows
+    return {"sample": jnp.asarray(chosen, jnp.int32), "sample_weights": jnp.asarray(each, dtype)}, rows
 
 
 def own_sample(places: np.ndarray, weights: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

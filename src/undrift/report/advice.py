@@ -34,11 +34,11 @@ def advice_table(advice: Advice, title: str) -> Table:
     for head in HEADS:
         table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
     for candidate in advice.best_of_each():
-        table.add_row(*_cells(advice, candidate), style="reverse" if _is_best(advice, candidate) else None)
+        table.add_row(*_cells(candidate), style="reverse" if _is_best(advice, candidate) else None)
     return table
 
 
-def _cells(advice: Advice, candidate: Candidate) -> list[Any]:
+def _cells(candidate: Candidate) -> list[Any]:
     colour = candidate.option.known.colour or "default"
     name = candidate.label + (" (reference)" if candidate.option.reference else "")
     costs = candidate.costs
@@ -115,7 +115,7 @@ def page(advice: Advice, title: str, command: str) -> str:
         lines += ["", "```sh", command, "```"]
     lines += ["", "| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
     for candidate in advice.best_of_each():
-        cells = [str(cell) for cell in _cells(advice, candidate)]
+        cells = [str(cell) for cell in _cells(candidate)]
         cells[0] = f"**{cells[0]}**" if _is_best(advice, candidate) else cells[0]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..errors import InputError
 from .bound import Assumption, known, require_positive, required
 from .constants import Constants
 
 MEASURE = "measure it along a path: ud.theory.constants(problem, path=run.iterates)"
-
-
-def round_numbers(column: np.ndarray) -> np.ndarray:
-    """T = 0 … : the divisor, NaN where no round was played."""
-    t = np.arange(column.shape[-1], dtype=float)
-    t[0] = np.nan
-    return t
 
 
 def smooth(theorem: str, constants: Constants) -> tuple[float, tuple[Assumption, ...]]:

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from .assume import MEASURE, convex_losses, smooth, smooth_and_strongly_convex
-from .bound import Assumption, Bound, known, longest, require_positive, required, same_steps, step_within
+from .bound import Assumption, Bound, Subject, known, longest, require_positive, required, same_steps, step_within
 from .constants import Constants
 
 VARIANCE = "unbiased gradients of variance ≤ σ² (Assumption 2)"
+DISSIMILARITY = "bounded dissimilarity (Assumption 3, (4))"
 
 
 def largest_step(L: float) -> float:
@@ -38,6 +39,14 @@ class Theorem:
     assumptions: tuple[Assumption, ...]
 
     @property
+    def M(self) -> int:
+        return self.constants.clients
+
+    @property
+    def L(self) -> float:
+        return float(self.constants.L or 0)  # None is refused where the theorem is evaluated
+
+    @property
     def sigma_sq(self) -> float:
         return float(required(self.name, VARIANCE, "σ²", self.constants.sigma_sq, "name the oracle"))
 
@@ -46,10 +55,9 @@ class Theorem:
         return required(self.name, what, "ζ*²", self.constants.zeta_star_sq, "f has no known minimiser")
 
     def dissimilarity(self) -> tuple[Any, Any]:
-        what = "bounded dissimilarity (Assumption 3, (4))"
         return (
-            required(self.name, what, "B²", self.constants.B_sq, MEASURE),
-            required(self.name, what, "ζ²", self.constants.zeta_sq, MEASURE),
+            required(self.name, DISSIMILARITY, "B²", self.constants.B_sq, MEASURE),
+            required(self.name, DISSIMILARITY, "ζ²", self.constants.zeta_sq, MEASURE),
         )
 
     def strongly_convex(
@@ -64,34 +72,24 @@ class Theorem:
             curve = front * mu * start * np.exp(-0.5 * mu * eta * (t + late)) + rest
             return np.where(t >= first * (1 - 1e-12), curve, np.nan)  # the lemma needs R ≥ 1/(μη̃)
 
-        return self._bound(
-            "gap of the weighted mean",
-            statement,
-            eta,
-            (*assumptions, known("ζ*²", star)),
-            "sq_distance",
-            values,
-            rest,
-            math.exp(-0.5 * mu * eta),
-            lambda R: _normalised((1 - 0.5 * mu * eta) ** np.arange(R, -1, -1, dtype=float)),
-        )
+        def weights(R: int) -> np.ndarray:
+            found = (1 - 0.5 * mu * eta) ** np.arange(R, -1, -1, dtype=float)
+            return found / found.sum()
+
+        assumptions, rate = (*assumptions, known("ζ*²", star)), math.exp(-0.5 * mu * eta)
+        return self._bound("gap of the weighted mean", statement, eta, assumptions, values, rest, weights, rate)
 
     def convex(self, step: float | None, statement: str, front: float, floor: Callable[[float, float], float]) -> Bound:
         """front·‖x_0 − x*‖²/(η̃R) + floor(η̃)."""
         L, assumptions = smooth(self.name, self.constants)
         eta, star = step_within(self.name, "η̃", step, largest_step(L), "1/(6L)"), self.zeta_star_sq()
         rest = floor(eta, float(star))
-        return self._bound(
-            "gap of the weighted mean",
-            statement,
-            eta,
-            (*assumptions, convex_losses(self.name, self.constants), known("ζ*²", star)),
-            "sq_distance",
-            lambda t, start: front * start / (eta * t) + rest,
-            rest,
-            None,
-            lambda R: np.full(R + 1, 1 / (R + 1)),
-        )
+        assumptions = (*assumptions, convex_losses(self.name, self.constants), known("ζ*²", star))
+
+        def values(t: np.ndarray, start: float) -> np.ndarray:
+            return front * start / (eta * t) + rest
+
+        return self._bound("gap of the weighted mean", statement, eta, assumptions, values, rest, all_alike)
 
     def nonconvex(self, step: float | None, statement: str, floor: Callable[[float, float], float]) -> Bound:
         """3(f(x_0) − f*)/(η̃R) + floor(η̃) bounds min_{r≤R} E‖∇f(x_r)‖²."""
@@ -100,40 +98,31 @@ class Theorem:
         limit = largest_step(L) / (float(B_sq) + 1)
         eta = step_within(self.name, "η̃", step, limit, "1/(6L(B² + 1))")
         rest = floor(eta, float(zeta_sq))
-        return self._bound(
-            "smallest sq_gradient",
-            statement,
-            eta,
-            (*assumptions, known("bounded dissimilarity (Assumption 3, (4))", B_sq, zeta_sq)),
-            "gap",
-            lambda t, start: 3 * start / (eta * t) + rest,
-            rest,
-            None,
-            lambda R: np.full(R + 1, 1 / (R + 1)),
-        )
+        assumptions = (*assumptions, known(DISSIMILARITY, B_sq, zeta_sq))
+
+        def values(t: np.ndarray, start: float) -> np.ndarray:
+            return 3 * start / (eta * t) + rest
+
+        return self._bound("smallest sq_gradient", statement, eta, assumptions, values, rest, all_alike)
 
     def _bound(
         self,
-        subject: Any,
+        subject: Subject,
         statement: str,
         eta: float,
         assumptions: tuple[Assumption, ...],
-        start: Any,
-        values: Any,
+        values: Callable[[np.ndarray, float], np.ndarray],
         floor: float,
-        rate: float | None,
-        weights: Any,
+        weights: Callable[[int], np.ndarray],
+        rate: float | None = None,
     ) -> Bound:
-        step = eta / self.per_client
         noise = known(VARIANCE, self.constants.sigma_sq if self.constants.sigma_sq is not None else 0.0)
         return Bound(
             theorem=self.name,
             statement=statement,
             method=self.method,
             subject=subject,
-            numbers={"eta": step},
-            eta=np.asarray(step),
-            start=start,
+            numbers={"eta": eta / self.per_client},
             assumptions=(*assumptions, noise, *self.assumptions),
             rate=rate,
             floor=float(floor),
@@ -176,5 +165,6 @@ def tuned_convex(L: float, start: float, rounds: int, c1: float, c2: float) -> f
     return min(steps)
 
 
-def _normalised(weights: np.ndarray) -> np.ndarray:
-    return weights / weights.sum()
+def all_alike(R: int) -> np.ndarray:
+    """w_r = 1 for x_0, …, x_R, scaled to sum to one."""
+    return np.full(R + 1, 1 / (R + 1))

@@ -40,9 +40,9 @@ class Bound:
     """What a theorem promises for a method with this step size.
 
     `numbers` are the method's own parameters (`ud.fedlin(**bound.numbers)`), `eta` the step each client takes. `curve` bounds
-    `subject` after 0, 1, …, T rounds, from above, or from below if `lower`. `weights(R)` are those of x_0, …, x_R in the
-    averaged iterate, scaled to sum to one, where the theorem speaks of one. `telescoped` is the sharper right-hand side that
-    the proof gives along a run.
+    `subject` after 0, 1, …, T rounds, from above, or from below if `lower`; it starts from `start`. `weights(R)` are those of
+    x_0, …, x_R in the averaged iterate, scaled to sum to one, where the theorem speaks of one. `telescoped` is the sharper
+    right-hand side that the proof gives along a run.
 
     >>> import numpy as np, undrift as ud
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
@@ -58,19 +58,27 @@ class Bound:
     method: str
     subject: Subject
     numbers: dict[str, Any]  # floats, or schedules of the round
-    eta: np.ndarray  # (m,) or () where all clients step alike
-    start: Literal["gap", "sq_distance"]  # what `curve` starts from
     assumptions: tuple[Assumption, ...]
-    rate: float | None  # the factor per round, where the guarantee is linear
-    floor: float  # what the guarantee tends to as T grows
     values: Callable[[np.ndarray, float], np.ndarray]  # (rounds ≥ 1, start) -> guarantee
+    rate: float | None = None  # the factor per round, where the guarantee is linear
+    floor: float = 0.0  # what the guarantee tends to as T grows
+    divided_by: Any = 1  # τ_i, where client i steps with numbers["eta"]/τ_i
     in_expectation: bool = False
     weights: Callable[[int], np.ndarray] | None = None  # R -> (R + 1,), summing to one
     lower: bool = False  # the curve bounds from below
     steps: int | None = None  # K, where the theorem asks for the same number of local steps everywhere
-    telescoped: Callable[[dict[str, np.ndarray]], np.ndarray] | None = (
-        None  # columns of a run -> sharper right-hand side
-    )
+    telescoped: Callable[[dict[str, np.ndarray]], np.ndarray] | None = None  # columns of a run -> sharper right side
+
+    @property
+    def start(self) -> Literal["gap", "sq_distance"]:
+        """What `curve` starts from."""
+        return "gap" if self.subject in ("gap", "smallest sq_gradient") else "sq_distance"
+
+    @property
+    def eta(self) -> np.ndarray:
+        """The step each client takes: (m,), or () where all step alike; of a schedule the first."""
+        given = self.numbers.get("eta", np.nan)
+        return np.asarray((given(0.0) if callable(given) else given) / np.asarray(self.divided_by, float))
 
     def curve(self, rounds: int, start: float) -> np.ndarray:
         """The guarantee after 0 … rounds rounds, for a run that starts with this gap or ‖x_0 − x*‖² (see `start`).
@@ -85,19 +93,7 @@ class Bound:
 
     def rounds_to(self, target: float, start: float, at_most: int = 10**9) -> int | None:
         """The first round by which the theorem promises `subject` ≤ target; None if it never does."""
-
-        def promised(t: int) -> bool:
-            return bool(self.values(np.array([float(t)]), float(start))[0] <= target)
-
-        if not promised(at_most):
-            return None
-        low, high = 0, 1
-        while not promised(high):
-            low, high = high, high * 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if promised(middle) else (middle, high)
-        return high
+        return first_round(lambda t: bool(self.values(np.array([float(t)]), float(start))[0] <= target), at_most)
 
     @property
     def holds_here(self) -> bool:
@@ -107,6 +103,24 @@ class Bound:
     def __str__(self) -> str:
         steps = ", ".join(f"{k} = {v if callable(v) else format(v, '.4g')}" for k, v in self.numbers.items())
         return f"{self.theorem}: {self.statement} [{steps}]"
+
+
+def first_round(reached: Callable[[int], bool], at_most: int) -> int | None:
+    """The first round of 1, …, at_most at which something is reached that then stays so; None if it never is.
+
+    >>> first_round(lambda t: t * t > 50, at_most=100)
+    8
+    """
+    if not reached(at_most):
+        return None
+    low, high = 0, 1
+    while not reached(min(high, at_most)):
+        low, high = high, high * 2
+    high = min(high, at_most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
 
 
 def require_positive(theorem: str, assumption: str, name: str, value: float, remedy: str) -> None:
@@ -158,11 +172,6 @@ def same_steps(steps: Any) -> Assumption:
     return Assumption("the same number of local steps everywhere", "holds" if equal else "fails", detail)
 
 
-def per_client(number: float, steps: Any) -> np.ndarray:
-    """η̄/τ_i."""
-    return np.asarray(number / known_steps(steps).astype(float))
-
-
 def step_within(theorem: str, name: str, given: float | None, limit: float, formula: str) -> float:
     """The step asked for, or the largest one allowed; a larger one is refused."""
     if given is None:
@@ -172,3 +181,15 @@ def step_within(theorem: str, name: str, given: float | None, limit: float, form
             f"{theorem} holds for 0 < {name} ≤ {formula} = {limit:.6g}; got {given}: choose a smaller step"
         )
     return float(given)
+
+
+def telescoping(factor: float, column: str) -> dict[str, Any]:
+    """`values` and `telescoped` of a guarantee (factor/T)(c_0 − c_T), c a column of a run: the former drops or bounds c_T."""
+
+    def along(run: dict[str, np.ndarray]) -> np.ndarray:
+        c = run[column]
+        t = np.arange(c.shape[-1], dtype=float)
+        t[0] = np.nan  # no round was played
+        return factor * (c[0] - c) / t
+
+    return {"values": lambda t, start: factor / t * start, "telescoped": along}

@@ -115,57 +115,55 @@ def constants(
     """
     began = time.perf_counter()
     start = problem.initial(0) if x0 is None else np.asarray(x0, problem.dtype)
-    oracle = oracle or problem.default_oracle
-    optimum = known_optimum(problem)
+    optimum, known = known_optimum(problem), known_without_measuring(problem)
     points, where = _points(problem, path, start, optimum)
+    more: dict[str, Any] = {}
+    products = 0
     with precision.scope(problem.dtype):
-        seen = _along(problem, points)
-        known, products = _curvature(problem, points, where, curvature_points)
+        farthest, spread, slope = (np.asarray(part, np.float64) for part in _path_norms(problem, jnp.asarray(points)))
+        if known.L is None:
+            more, products = _lanczos(problem, points, where, curvature_points)
         if known.pl is None and optimum is not None:
-            known = known._replace(pl=_measured_pl(problem, points, seen[2], where))
-        star = None if optimum is None else _at_optimum(problem, optimum)
-        sigma_sq, draws = _variance(problem, oracle, points, where)
-    B_sq, zeta_sq = _dissimilarity(problem, seen, star, where)
-    at = None if optimum is None else _provenance(optimum)
-    return Constants(
-        clients=problem.clients,
-        dim=problem.dim,
-        equal_weights=_equal_weights(problem),
-        identical=problem.all_alike(),
-        **known._asdict(),
-        L_components=closed.fedtrack_smoothness(problem),
-        distance=None if at is None or optimum is None else at(float(np.linalg.norm(start - optimum.x)), ""),
-        start_gap=None if at is None or optimum is None else at(max(0.0, float(gaps_at(problem, start[None])[0])), ""),
-        sigma_sq=sigma_sq,
-        zeta=_zeta(problem, seen, where),
-        zeta_star_sq=star,
-        B_sq=B_sq,
-        zeta_sq=zeta_sq,
-        C=None if B_sq is None else Quantity(B_sq + 1, B_sq.how, B_sq.where),
-        D=zeta_sq,
+            more["pl"] = _measured_pl(problem, points, slope, where)
+        more["sigma_sq"], draws = _variance(problem, oracle or problem.default_oracle, points, where)
+    if known.B_sq is None:
+        B_sq, zeta_sq = (measured(part, f"fitted {where}") for part in line_above(slope, spread))
+        more |= _dissimilarity(B_sq, zeta_sq)
+    if optimum is not None and known.zeta_star_sq is not None:
+        how, words = known.zeta_star_sq.how, f"x* by {optimum.how}"
+        more["distance"] = Quantity(float(np.linalg.norm(start - optimum.x)), how, words)
+        more["start_gap"] = Quantity(max(0.0, float(gaps_at(problem, start[None])[0])), how, words)
+    alike = closed.all_hessians_equal(problem)
+    zeta = float(farthest.max())
+    return dataclasses.replace(
+        known,
+        zeta=exact(zeta, "all Hessians are equal") if alike else measured(zeta, where),
+        **more,
         seconds=time.perf_counter() - began,
-        gradients=len(points) * problem.clients + 2 * products + draws + (problem.clients if star is not None else 0),
+        gradients=(len(points) + (optimum is not None)) * problem.clients + 2 * products + draws,
     )
 
 
 def known_without_measuring(problem: Problem) -> Constants:
     """What closed forms give at once: enough for most step sizes, no gradient is evaluated but those at x*."""
-    optimum = known_optimum(problem)
+    optimum, weights = known_optimum(problem), np.asarray(problem.weights, np.float64)
     star = None if optimum is None else _at_optimum(problem, optimum)
     found = None if star is None else closed.quadratic_dissimilarity(problem, float(star))
     return Constants(
         clients=problem.clients,
         dim=problem.dim,
-        equal_weights=_equal_weights(problem),
+        equal_weights=bool(np.allclose(weights, weights.mean(), rtol=1e-6)),
         identical=problem.all_alike(),
         **closed.curvature(problem)._asdict(),
         L_components=closed.fedtrack_smoothness(problem),
         zeta_star_sq=star,
-        B_sq=None if found is None else found.B_sq,
-        zeta_sq=None if found is None else found.zeta_sq,
-        C=None if found is None else exact(found.B_sq + 1, found.B_sq.where),
-        D=None if found is None else found.zeta_sq,
+        **({} if found is None else _dissimilarity(*found)),
     )
+
+
+def _dissimilarity(B_sq: Quantity, zeta_sq: Quantity) -> dict[str, Any]:
+    """Both papers' constants for the same thing."""
+    return {"B_sq": B_sq, "zeta_sq": zeta_sq, "C": Quantity(B_sq + 1, B_sq.how, B_sq.where), "D": zeta_sq}
 
 
 def known_optimum(problem: Problem) -> Optimum | None:
@@ -173,16 +171,6 @@ def known_optimum(problem: Problem) -> Optimum | None:
     if problem.reference() is None:
         return None
     return problem.optimum
-
-
-def _equal_weights(problem: Problem) -> bool:
-    weights = np.asarray(problem.weights, np.float64)
-    return bool(np.allclose(weights, weights.mean(), rtol=1e-6))
-
-
-def _provenance(optimum: Optimum) -> Any:
-    how = "given" if optimum.how == "given" else "exact"
-    return lambda value, where: Quantity(value, how, where or f"x* by {optimum.how}")  # type: ignore[arg-type]
 
 
 def _points(problem: Problem, path: Any, start: np.ndarray, optimum: Optimum | None) -> tuple[np.ndarray, str]:
@@ -213,25 +201,19 @@ def _path_norms(problem: Any, points: jax.Array) -> tuple[jax.Array, jax.Array, 
     return jax.lax.map(one, points)
 
 
-def _along(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    farthest, spread, slope = (np.asarray(part, np.float64) for part in _path_norms(problem, jnp.asarray(points)))
-    return farthest, spread, slope
-
-
-def _curvature(problem: Problem, points: np.ndarray, where: str, most: int) -> tuple[closed.Curvature, int]:
-    known = closed.curvature(problem)
-    if known.L is not None:
-        return known, 0
-    chosen = points[np.unique(np.linspace(0, len(points) - 1, min(most, len(points))).astype(int))]
+def _lanczos(problem: Problem, points: np.ndarray, where: str, most: int) -> tuple[dict[str, Any], int]:
+    """L and μ of the clients and of f at some of the points, and the Hessian-vector products of clients that they took."""
+    chosen = _some(points, most)
     clients, mean = spectra.along(problem, chosen)
     seen = f"by Lanczos at {len(chosen)} points" if len(chosen) > 1 else f"by Lanczos {where}"
-    found = closed.Curvature(
-        measured(clients.magnitude, seen),
-        measured(clients.smallest, seen),
-        measured(mean.magnitude, seen),
-        measured(mean.smallest, seen),
-    )
+    values = {"L": clients.magnitude, "mu": clients.smallest, "L_mean": mean.magnitude, "mu_mean": mean.smallest}
+    found = {name: measured(value, seen) for name, value in values.items()}
     return found, clients.products + mean.products * problem.clients
+
+
+def _some(points: np.ndarray, most: int) -> np.ndarray:
+    """At most so many of the points, evenly spaced."""
+    return points[np.unique(np.linspace(0, len(points) - 1, min(most, len(points))).astype(int))]
 
 
 def _measured_pl(problem: Problem, points: np.ndarray, slope: np.ndarray, where: str) -> Quantity | None:
@@ -259,21 +241,6 @@ def _at_optimum(problem: Problem, optimum: Optimum) -> Quantity:
     gradients = problem.gradients(optimum.x)
     value = float(np.asarray(problem.weights, np.float64) @ np.sum(gradients**2, axis=1))
     return Quantity(value, "given" if optimum.how == "given" else "exact", "at x*")
-
-
-def _zeta(problem: Problem, seen: Any, where: str) -> Quantity:
-    largest = float(seen[0].max())
-    return exact(largest, "all Hessians are equal") if closed.all_hessians_equal(problem) else measured(largest, where)
-
-
-def _dissimilarity(
-    problem: Problem, seen: Any, star: Quantity | None, where: str
-) -> tuple[Quantity | None, Quantity | None]:
-    found = None if star is None else closed.quadratic_dissimilarity(problem, float(star))
-    if found is not None:
-        return found.B_sq, found.zeta_sq
-    slope, intercept = line_above(seen[2], seen[1])
-    return measured(slope, f"fitted {where}"), measured(intercept, f"fitted {where}")
 
 
 def line_above(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -322,7 +289,7 @@ def _batch_variance(problem: Problem, oracle: MiniBatch, points: np.ndarray, whe
         if not oracle.replace:  # a batch from a shuffled order, as the first of every epoch is
             factor = factor * np.where(b <= n, (n - b) / np.maximum(n - 1, 1), 1.0)
         return measured(float(np.max(spread * factor)), where), len(points) * problem.clients
-    chosen = points[np.unique(np.linspace(0, len(points) - 1, min(5, len(points))).astype(int))]
+    chosen = _some(points, CURVATURE_POINTS)
     drawn = np.asarray(_sampled_spread(problem, oracle, jnp.asarray(chosen)), np.float64)
     return measured(float(drawn.max()), f"from {DRAWS} batches {where}"), len(chosen) * problem.clients * DRAWS
 

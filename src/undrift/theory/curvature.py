@@ -74,7 +74,7 @@ def lanczos(
         left = float(np.linalg.norm(image))
         finished = k + 1 == len(basis) or left <= 1e-13 * max(abs(d) for d in diagonal)
         if finished or (k + 1) % CHECK_EVERY == 0:
-            values, vectors = _tridiagonal(diagonal, off)
+            values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
             ends, errors = values[[-1, 0]], left * np.abs(vectors[-1, [-1, 0]])
             if finished or np.all(errors <= tolerance * np.max(np.abs(ends))):
                 break
@@ -121,11 +121,6 @@ def _widest(found: list[Extremes]) -> Extremes:
     top, bottom = max(found, key=lambda e: e.largest), min(found, key=lambda e: e.smallest)
     products = sum(e.products for e in found)
     return Extremes(top.largest, bottom.smallest, top.error_largest, bottom.error_smallest, products)
-
-
-def _tridiagonal(diagonal: list[float], off: list[float]) -> tuple[np.ndarray, np.ndarray]:
-    values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
-    return values, vectors
 
 
 @jax.jit

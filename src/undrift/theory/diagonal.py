@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .bound import first_round
 from .quadratics import Quadratics
 
 BLOCK = 256  # rounds that are looked at together
@@ -30,7 +31,8 @@ class Diagonal:
         eigenvalues, vectors = q.spectrum
         kept = eigenvalues > q.dim * np.finfo(float).eps * np.max(np.abs(eigenvalues), initial=0)
         root = vectors[:, kept] * np.sqrt(eigenvalues[kept])  # in the eigenbasis: z = rootᵀ(x − x*)
-        rates, basis = np.linalg.eigh(np.eye(root.shape[1]) - _symmetric(root.T @ Q @ root))
+        inside = root.T @ Q @ root
+        rates, basis = np.linalg.eigh(np.eye(root.shape[1]) - (inside + inside.T) / 2)
         return cls(q.x, rates, basis.T @ root.T, np.zeros(root.shape[1]), basis, 1.0)
 
     @classmethod
@@ -62,10 +64,10 @@ class Diagonal:
         if np.max(np.abs(self.rates), initial=0.0) >= 1 or self.floor > target:
             return None
         if not np.any(self.rest):
-            return self._bisected(target, x0, 0, at_most)  # a sum of falling terms: one crossing
+            return self._bisected(target, x0, at_most)  # a sum of falling terms: one crossing
         certain = self._certain(target, x0, at_most)
         if certain > LOOKED_AT:
-            return self._bisected(target, x0, 0, at_most)
+            return self._bisected(target, x0, at_most)
         for end in range(certain, 0, -BLOCK):  # backwards from where all is settled to the last round above the target
             begin = max(0, end - BLOCK)
             above = np.flatnonzero(~(self.gaps(np.arange(begin, end), x0) <= target))
@@ -91,23 +93,8 @@ class Diagonal:
             low, high = (low, middle) if settled(middle) else (middle, high)
         return high
 
-    def _bisected(self, target: float, x0: np.ndarray, low: int, at_most: int) -> int | None:
+    def _bisected(self, target: float, x0: np.ndarray, at_most: int) -> int | None:
         def reached(t: int) -> bool:
             return bool(self.gaps([t], x0)[0] <= target)
 
-        if reached(low):
-            return low
-        if not reached(at_most):
-            return None
-        high = max(1, 2 * low)
-        while not reached(min(high, at_most)):
-            low, high = high, high * 2
-        high = min(high, at_most)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if reached(middle) else (middle, high)
-        return high
-
-
-def _symmetric(matrix: np.ndarray) -> np.ndarray:
-    return (matrix + matrix.T) / 2
+        return 0 if reached(0) else first_round(reached, at_most)

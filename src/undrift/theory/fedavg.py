@@ -7,9 +7,8 @@ equation (1), on the shadow sequence.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from ..errors import InputError
 from .assume import MEASURE, convex_losses, smooth
@@ -34,9 +33,8 @@ def strongly_convex(constants: Constants, steps: Any = 1, effective: float | Non
     '0.03333 0.0926'
     """
     at = _theorem("FedAvg, SSL paper Theorem 2 (80)", constants, steps)
-    floor = _floor(at, float(constants.L or 0), constants.clients)
     statement = "E f(x̄_R) − f* ≤ 2μD² exp(−½μη̃R) + 4η̃σ²/(MK) + 15Lη̃²σ²/(2K) + 5Lη̃²ζ*²"
-    return at.strongly_convex(effective, statement, 2.0, 0, floor)
+    return at.strongly_convex(effective, statement, 2.0, 0, _floor(at))
 
 
 def convex(constants: Constants, steps: Any = 1, effective: float | None = None) -> Bound:
@@ -51,7 +49,7 @@ def convex(constants: Constants, steps: Any = 1, effective: float | None = None)
     """
     at = _theorem("FedAvg, SSL paper Theorem 2 (81)", constants, steps)
     statement = "E f(x̄_R) − f* ≤ 4D²/(3η̃R) + 4η̃σ²/(MK) + 15Lη̃²σ²/(2K) + 5Lη̃²ζ*²"
-    return at.convex(effective, statement, 4 / 3, _floor(at, float(constants.L or 0), constants.clients))
+    return at.convex(effective, statement, 4 / 3, _floor(at))
 
 
 def nonconvex(constants: Constants, steps: Any = 1, effective: float | None = None) -> Bound:
@@ -65,7 +63,7 @@ def nonconvex(constants: Constants, steps: Any = 1, effective: float | None = No
     '0.0417'
     """
     at = _theorem("FedAvg, SSL paper Theorem 2 (82)", constants, steps)
-    M, K, sigma_sq, L = constants.clients, at.K, at.sigma_sq, float(constants.L or 0)
+    M, K, sigma_sq, L = at.M, at.K, at.sigma_sq, at.L
 
     def floor(eta: float, zeta_sq: float) -> float:
         noise = 3 * L * eta * sigma_sq / (M * K) + 27 / 8 * L**2 * eta**2 * sigma_sq / K
@@ -96,7 +94,7 @@ def sampled(
         raise InputError(f"a cohort of {cohort} cannot be drawn from {M} clients: 1 ≤ S ≤ {M}")
     name = "FedAvg, SSL paper Corollary 3 (119)" if replace else "FedAvg, SSL paper Corollary 2 (108)"
     at = _theorem(name, constants, steps, random=True)
-    K, sigma_sq, L = at.K, at.sigma_sq, float(constants.L or 0)
+    K, sigma_sq, L = at.K, at.sigma_sq, at.L
     v = 1 / S if replace else (M - S) / (S * max(M - 1, 1))
 
     def floor(eta: float, star: float) -> float:
@@ -131,8 +129,6 @@ def shadow(constants: Constants, steps: Any = 1, eta: float | None = None) -> Bo
         method=METHOD,
         subject="mean gap of the shadow sequence",
         numbers={"eta": step},
-        eta=np.asarray(step),
-        start="sq_distance",
         assumptions=(
             *assumptions,
             convex_losses(name, constants),
@@ -141,7 +137,6 @@ def shadow(constants: Constants, steps: Any = 1, eta: float | None = None) -> Bo
             same_steps(steps),
             Assumption("equal weights of the clients", "holds" if constants.equal_weights else "fails"),
         ),
-        rate=None,
         floor=floor,
         values=lambda t, start: start / (2 * step * tau * t) + floor,
         in_expectation=bool(sigma_sq > 0),
@@ -153,10 +148,7 @@ def _theorem(name: str, constants: Constants, steps: Any, random: bool = False) 
     return theorem(name, METHOD, constants, steps, float, random)
 
 
-def _floor(at: Theorem, L: float, M: int) -> Any:
-    sigma_sq, K = at.sigma_sq, at.K
-
-    def floor(eta: float, star: float) -> float:
-        return (4 * eta / (M * K) + 7.5 * L * eta**2 / K) * sigma_sq + 5 * L * eta**2 * star
-
-    return floor
+def _floor(at: Theorem) -> Callable[[float, float], float]:
+    """What (80) and (81) share: all but their first term, of η̃ and ζ*²."""
+    M, K, sigma_sq, L = at.M, at.K, at.sigma_sq, at.L
+    return lambda eta, star: (4 * eta / (M * K) + 7.5 * L * eta**2 / K) * sigma_sq + 5 * L * eta**2 * star

@@ -7,6 +7,7 @@ they hold for weighted means too, and for τ_i that change by round.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -14,9 +15,23 @@ import numpy as np
 
 from ..errors import InputError
 from ..schedules import Inverse
-from .assume import MEASURE, convex_losses, round_numbers, smooth, smooth_and_strongly_convex
-from .bound import Assumption, Bound, known, longest, per_client, required, same_steps, step_within
+from .assume import MEASURE, convex_losses, smooth, smooth_and_strongly_convex
+from .bound import (
+    Assumption,
+    Bound,
+    Subject,
+    known,
+    known_steps,
+    longest,
+    required,
+    same_steps,
+    step_within,
+    telescoping,
+)
 from .constants import Constants
+
+Assumptions = tuple[Assumption, ...]
+VARIANCE = "unbiased gradients of variance ≤ σ²"
 
 
 def plain_step(L: float) -> float:
@@ -45,20 +60,8 @@ def strongly_convex(constants: Constants, steps: Any = 1) -> Bound:
     """
     theorem = "FedLin, Theorem 1"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
-    eta, rate = plain_step(L), 1 - mu / (6 * L)
-    return Bound(
-        theorem=theorem,
-        statement="f(x_T) − f* ≤ (1 − 1/(6κ))^T (f(x_0) − f*)",
-        method="fedlin",
-        subject="gap",
-        numbers={"eta": eta},
-        eta=per_client(eta, steps),
-        start="gap",
-        assumptions=assumptions,
-        rate=rate,
-        floor=0.0,
-        values=lambda t, start: rate**t * start,
-    )
+    statement = "f(x_T) − f* ≤ (1 − 1/(6κ))^T (f(x_0) − f*)"
+    return _linear(theorem, statement, plain_step(L), steps, assumptions, rate=1 - mu / (6 * L))
 
 
 def homogeneous(constants: Constants, steps: Any = 1) -> Bound:
@@ -80,21 +83,10 @@ def homogeneous(constants: Constants, steps: Any = 1) -> Bound:
     H, alike = longest(steps), same_steps(steps)
     if alike.status == "fails":
         raise InputError(f"{theorem} assumes τ_i = H for all clients, got {steps}: use Theorem 1 (strongly_convex)")
-    rate = (1 - mu / L) ** H
-    return Bound(
-        theorem=theorem,
-        statement="f(x_T) − f* ≤ (1 − 1/κ)^(TH) (f(x_0) − f*)",
-        method="fedlin",
-        subject="gap",
-        numbers={"eta": H / L},
-        eta=np.asarray(1 / L),
-        start="gap",
-        assumptions=(*assumptions, Assumption("all f_i are equal", "holds"), alike),
-        rate=rate,
-        floor=0.0,
-        values=lambda t, start: rate**t * start,
-        steps=H,
-    )
+    statement = "f(x_T) − f* ≤ (1 − 1/κ)^(TH) (f(x_0) − f*)"
+    assumptions = (*assumptions, Assumption("all f_i are equal", "holds"), alike)
+    found = _linear(theorem, statement, H / L, H, assumptions, rate=(1 - mu / L) ** H)
+    return dataclasses.replace(found, steps=H)
 
 
 def convex(constants: Constants, steps: Any = 1) -> Bound:
@@ -111,22 +103,9 @@ def convex(constants: Constants, steps: Any = 1) -> Bound:
     theorem = "FedLin, Theorem 2"
     L, assumptions = smooth(theorem, constants)
     assumptions = (*assumptions, convex_losses(theorem, constants))
-    return Bound(
-        theorem=theorem,
-        statement="f(mean of x_0 … x_{T−1}) − f* ≤ (10L/T)(‖x_0 − x*‖² − ‖x_T − x*‖²)",
-        method="fedlin",
-        subject="gap of the running mean",
-        numbers={"eta": 1 / (10 * L)},
-        eta=per_client(1 / (10 * L), steps),
-        start="sq_distance",
-        assumptions=assumptions,
-        rate=None,
-        floor=0.0,
-        values=lambda t, start: 10 * L / t * start,
-        telescoped=lambda run: (
-            10 * L * (run["sq_distance"][0] - run["sq_distance"]) / round_numbers(run["sq_distance"])
-        ),
-    )
+    statement = "f(mean of x_0 … x_{T−1}) − f* ≤ (10L/T)(‖x_0 − x*‖² − ‖x_T − x*‖²)"
+    promise = telescoping(10 * L, "sq_distance")
+    return _bound(theorem, statement, "gap of the running mean", 1 / (10 * L), steps, assumptions, **promise)
 
 
 def nonconvex(constants: Constants, steps: Any = 1) -> Bound:
@@ -141,20 +120,8 @@ def nonconvex(constants: Constants, steps: Any = 1) -> Bound:
     """
     theorem = "FedLin, Theorem 3"
     L, assumptions = smooth(theorem, constants)
-    return Bound(
-        theorem=theorem,
-        statement="min_{t<T} ‖∇f(x_t)‖² ≤ (52L/T)(f(x_0) − f(x_T))",
-        method="fedlin",
-        subject="smallest sq_gradient",
-        numbers={"eta": 1 / (26 * L)},
-        eta=per_client(1 / (26 * L), steps),
-        start="gap",
-        assumptions=assumptions,
-        rate=None,
-        floor=0.0,
-        values=lambda t, start: 52 * L / t * start,
-        telescoped=lambda run: 52 * L * (run["loss"][0] - run["loss"]) / round_numbers(run["loss"]),
-    )
+    statement, promise = "min_{t<T} ‖∇f(x_t)‖² ≤ (52L/T)(f(x_0) − f(x_T))", telescoping(52 * L, "loss")
+    return _bound(theorem, statement, "smallest sq_gradient", 1 / (26 * L), steps, assumptions, **promise)
 
 
 def noisy(constants: Constants, steps: Any = 1, eta_bar: float | None = None) -> Bound:
@@ -172,7 +139,7 @@ def noisy(constants: Constants, steps: Any = 1, eta_bar: float | None = None) ->
     """
     theorem = "FedLin, Theorem 4"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
-    sigma_sq = required(theorem, "unbiased gradients of variance ≤ σ²", "σ²", constants.sigma_sq, "name the oracle")
+    sigma_sq = required(theorem, VARIANCE, "σ²", constants.sigma_sq, "name the oracle")
     limit = plain_step(L)
     eta = limit / 2 if eta_bar is None else step_within(theorem, "η̄", eta_bar, limit, "1/(6L)")
     rate, floor = 1 - eta * mu / 2, 50 * eta * sigma_sq / mu
@@ -180,15 +147,13 @@ def noisy(constants: Constants, steps: Any = 1, eta_bar: float | None = None) ->
     proof = Assumption(
         "12η̄L ≤ 1, used by the proof", "holds" if covered else "fails", "" if covered else "the statement says 6η̄L < 1"
     )
-    return Bound(
-        theorem=theorem,
-        statement="E‖x_{t+1} − x*‖² ≤ (1 − η̄μ/2) E‖x_t − x*‖² + 25η̄²σ²",
-        method="fedlin",
-        subject="sq_distance",
-        numbers={"eta": eta},
-        eta=per_client(eta, steps),
-        start="sq_distance",
-        assumptions=(*assumptions, known("unbiased gradients of variance ≤ σ²", sigma_sq), proof),
+    return _bound(
+        theorem,
+        "E‖x_{t+1} − x*‖² ≤ (1 − η̄μ/2) E‖x_t − x*‖² + 25η̄²σ²",
+        "sq_distance",
+        eta,
+        steps,
+        (*assumptions, known(VARIANCE, sigma_sq), proof),
         rate=rate,
         floor=floor,
         values=lambda t, start: rate**t * start + (1 - rate**t) * floor,
@@ -211,20 +176,16 @@ def decreasing(constants: Constants, steps: Any = 1) -> Bound:
     """
     theorem = "FedLin, Theorem 4 with η̄_t = O(1/t)"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
-    sigma_sq = required(theorem, "unbiased gradients of variance ≤ σ²", "σ²", constants.sigma_sq, "name the oracle")
+    sigma_sq = required(theorem, VARIANCE, "σ²", constants.sigma_sq, "name the oracle")
     offset = 48 * L / mu
     schedule = Inverse(float(4 / mu), float(offset))
-    return Bound(
-        theorem=theorem,
-        statement="E‖x_T − x*‖² ≤ max{γ‖x_0 − x*‖², 400σ²/μ²}/(T + γ), γ = 48L/μ",
-        method="fedlin",
-        subject="sq_distance",
-        numbers={"eta": schedule},
-        eta=per_client(schedule(0.0), steps),
-        start="sq_distance",
-        assumptions=(*assumptions, known("unbiased gradients of variance ≤ σ²", sigma_sq)),
-        rate=None,
-        floor=0.0,
+    return _bound(
+        theorem,
+        "E‖x_T − x*‖² ≤ max{γ‖x_0 − x*‖², 400σ²/μ²}/(T + γ), γ = 48L/μ",
+        "sq_distance",
+        schedule,
+        steps,
+        (*assumptions, known(VARIANCE, sigma_sq)),
         values=lambda t, start: np.maximum(offset * start, 400 * sigma_sq / mu**2) / (t + offset),
         in_expectation=sigma_sq > 0,
     )
@@ -247,11 +208,8 @@ def lower_bound(steps: int = 2) -> Bound:
         method="fedlin",
         subject="sq_distance",
         numbers={},
-        eta=np.asarray(np.nan),
-        start="sq_distance",
         assumptions=(Assumption("the theorem's own instance and a stable step", "unknown"), same_steps(steps)),
         rate=rate,
-        floor=0.0,
         values=lambda t, start: rate**t * start,
         lower=True,
         steps=longest(steps),
@@ -269,21 +227,8 @@ def server_sparse(constants: Constants, delta: float, steps: Any = 1) -> Bound:
     theorem = "FedLin, Theorem 6"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
     d = _level(theorem, delta)
-    eta = sparse_step(L, d)
-    rate = 1 - mu / (2 * d * (2 + math.sqrt(d)) * L)
-    return Bound(
-        theorem=theorem,
-        statement="f(x_T) − f* ≤ (1 − 1/(2δ(2 + √δ)κ))^T (f(x_0) − f*)",
-        method="fedlin",
-        subject="gap",
-        numbers={"eta": eta},
-        eta=per_client(eta, steps),
-        start="gap",
-        assumptions=assumptions,
-        rate=rate,
-        floor=0.0,
-        values=lambda t, start: rate**t * start,
-    )
+    statement, rate = "f(x_T) − f* ≤ (1 − 1/(2δ(2 + √δ)κ))^T (f(x_0) − f*)", 1 - mu / (2 * d * (2 + math.sqrt(d)) * L)
+    return _linear(theorem, statement, sparse_step(L, d), steps, assumptions, rate)
 
 
 def server_sparse_memory(constants: Constants, delta: float, steps: Any = 1) -> Bound:
@@ -297,20 +242,8 @@ def server_sparse_memory(constants: Constants, delta: float, steps: Any = 1) -> 
     theorem = "FedLin, Theorem 7"
     L, mu, assumptions = smooth_and_strongly_convex(theorem, constants)
     d = _level(theorem, delta)
-    eta, rate, kappa = memory_step(L, d), 1 - mu / (96 * d * L), L / mu
-    return Bound(
-        theorem=theorem,
-        statement="f(x_T) − f* ≤ 2κ (1 − 1/(96δκ))^T (f(x_0) − f*)",
-        method="fedlin",
-        subject="gap",
-        numbers={"eta": eta},
-        eta=per_client(eta, steps),
-        start="gap",
-        assumptions=assumptions,
-        rate=rate,
-        floor=0.0,
-        values=lambda t, start: 2 * kappa * rate**t * start,
-    )
+    statement, rate = "f(x_T) − f* ≤ 2κ (1 − 1/(96δκ))^T (f(x_0) − f*)", 1 - mu / (96 * d * L)
+    return _linear(theorem, statement, memory_step(L, d), steps, assumptions, rate, front=2 * (L / mu))
 
 
 def client_sparse_memory(constants: Constants, delta: float, steps: Any = 1, eta_bar: float | None = None) -> Bound:
@@ -332,18 +265,43 @@ def client_sparse_memory(constants: Constants, delta: float, steps: Any = 1, eta
     d = _level(theorem, delta)
     eta = step_within(theorem, "η̄", eta_bar, memory_step(L, d, C), "1/(72LδC)")
     rate, floor = 1 - 0.75 * eta * mu, 16 / 3 * eta * (6 / (d * C) + d) * D / mu
-    return Bound(
-        theorem=theorem,
-        statement="‖x_T − x*‖² ≤ 2(1 − ¾η̄μ)^T ‖x_0 − x*‖² + (16/3) η̄ (6/(δC) + δ) D/μ",
-        method="fedlin",
-        subject="sq_distance",
-        numbers={"eta": eta},
-        eta=per_client(eta, steps),
-        start="sq_distance",
-        assumptions=(*assumptions, known(assumption, C, D)),
+    return _bound(
+        theorem,
+        "‖x_T − x*‖² ≤ 2(1 − ¾η̄μ)^T ‖x_0 − x*‖² + (16/3) η̄ (6/(δC) + δ) D/μ",
+        "sq_distance",
+        eta,
+        steps,
+        (*assumptions, known(assumption, C, D)),
         rate=rate,
         floor=float(floor),
         values=lambda t, start: 2 * rate**t * start + floor,
+    )
+
+
+def _linear(
+    theorem: str, statement: str, eta: float, steps: Any, assumptions: Assumptions, rate: float, front: float = 1.0
+) -> Bound:
+    """f(x_T) − f* ≤ front·rate^T (f(x_0) − f*)."""
+
+    def values(t: np.ndarray, start: float) -> np.ndarray:
+        return front * rate**t * start
+
+    return _bound(theorem, statement, "gap", eta, steps, assumptions, rate=rate, values=values)
+
+
+def _bound(
+    theorem: str, statement: str, subject: Subject, eta: Any, steps: Any, assumptions: Assumptions, **promise: Any
+) -> Bound:
+    """A theorem on rounds in which client i steps with η̄/τ_i."""
+    return Bound(
+        theorem=theorem,
+        statement=statement,
+        method="fedlin",
+        subject=subject,
+        numbers={"eta": eta},
+        divided_by=known_steps(steps),
+        assumptions=assumptions,
+        **promise,
     )
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from .assume import MEASURE, round_numbers
-from .bound import Assumption, Bound, known, longest, require_positive, required, same_steps
+from .assume import MEASURE
+from .bound import Assumption, Bound, Subject, known, longest, require_positive, required, same_steps, telescoping
 from .constants import Constants
 
 COMPONENTS = "L_ij-smoothness of every component f_ij"
@@ -65,22 +63,8 @@ def nonconvex(constants: Constants, steps: Any = 1) -> Bound:
     np.float64(324.0)
     """
     theorem = "FedTrack, Theorem 2"
-    L, H = _smooth(theorem, constants), longest(steps)
-    return Bound(
-        theorem=theorem,
-        statement="min_{t<T} ‖∇f(x_t)‖² ≤ (36L/T)(f(x_0) − f(x_T))",
-        method="fedtrack",
-        subject="smallest sq_gradient",
-        numbers={"eta": step_size(L, H)},
-        eta=np.asarray(step_size(L, H)),
-        start="gap",
-        assumptions=(known(COMPONENTS, L), same_steps(steps)),
-        rate=None,
-        floor=0.0,
-        values=lambda t, start: 36 * L / t * start,
-        steps=H,
-        telescoped=lambda run: 36 * L * (run["loss"][0] - run["loss"]) / round_numbers(run["loss"]),
-    )
+    statement, L = "min_{t<T} ‖∇f(x_t)‖² ≤ (36L/T)(f(x_0) − f(x_T))", _smooth(theorem, constants)
+    return _bound(theorem, statement, "smallest sq_gradient", L, steps, **telescoping(36 * L, "loss"))
 
 
 def _smooth(theorem: str, constants: Constants) -> Any:
@@ -90,19 +74,23 @@ def _smooth(theorem: str, constants: Constants) -> Any:
 
 
 def _linear(theorem: str, constants: Constants, steps: Any, mu: float, assumption: Assumption) -> Bound:
-    L, H = _smooth(theorem, constants), longest(steps)
+    statement, L = "f(x_T) − f* ≤ (1 − 1/(18κ))^T (f(x_0) − f*)", _smooth(theorem, constants)
     rate = 1 - mu / (18 * L)
+    return _bound(theorem, statement, "gap", L, steps, assumption, rate=rate, values=lambda t, start: rate**t * start)
+
+
+def _bound(
+    theorem: str, statement: str, subject: Subject, L: float, steps: Any, *assumptions: Assumption, **promise: Any
+) -> Bound:
+    """A theorem on H steps of 1/(18LH) at every client."""
+    H = longest(steps)
     return Bound(
         theorem=theorem,
-        statement="f(x_T) − f* ≤ (1 − 1/(18κ))^T (f(x_0) − f*)",
+        statement=statement,
         method="fedtrack",
-        subject="gap",
+        subject=subject,
         numbers={"eta": step_size(L, H)},
-        eta=np.asarray(step_size(L, H)),
-        start="gap",
-        assumptions=(known(COMPONENTS, L), assumption, same_steps(steps)),
-        rate=rate,
-        floor=0.0,
-        values=lambda t, start: rate**t * start,
+        assumptions=(known(COMPONENTS, L), *assumptions, same_steps(steps)),
         steps=H,
+        **promise,
     )

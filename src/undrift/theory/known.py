@@ -62,14 +62,6 @@ def per_round(L: float, mu: float, steps: Steps) -> float:
     return 1 / L
 
 
-def _nothing_else(problem: Problem, steps: Steps, given: Mapping[str, Any]) -> dict[str, Usual]:
-    return {}
-
-
-def _everywhere(problem: Problem) -> bool:
-    return True
-
-
 @dataclasses.dataclass(frozen=True)
 class Known:
     """What is known of a method. Every field may be left out; a `run` has the method, problem and plan that it speaks of.
@@ -108,11 +100,11 @@ class Known:
     number: str = "eta"
     scale: Callable[[float, float, Steps], float] = per_local_step
     usual_step: Callable[[Problem, Steps, Mapping[str, Any]], Usual] | None = None
-    usual: Callable[[Problem, Steps, Mapping[str, Any]], Mapping[str, Usual]] = _nothing_else
+    usual: Callable[[Problem, Steps, Mapping[str, Any]], Mapping[str, Usual]] = lambda problem, steps, given: {}
     advised: Callable[[Problem, Steps, float], Mapping[str, Any]] | None = None
     without_prox: tuple[str, ...] = ()
     variants: Mapping[str, Callable[[Problem], list[dict[str, Any]]]] = dataclasses.field(default_factory=dict)
-    suits: Callable[[Problem], bool] = _everywhere
+    suits: Callable[[Problem], bool] = lambda problem: True
     local: Literal["each", "mean", "none"] = "each"
     local_words: str = "local steps"
     drifts: bool = False

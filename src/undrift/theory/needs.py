@@ -12,8 +12,6 @@ from .bound import required
 from .constants import Constants, known_without_measuring
 from .quantity import measured
 
-EVERYONE = "that every client takes part in every round"
-
 
 def setting(run: Run, key: str) -> Any:
     """A setting of the run's method, None where it has none of this name."""
@@ -46,17 +44,12 @@ def not_in_closed_form(run: Run) -> str:
     )
 
 
-def takes_everyone(run: Run) -> bool:
-    """Whether every client takes part in every round."""
-    return run.every_round
-
-
 def need_everyone(run: Run, theorem: str) -> None:
     """Full participation, and no failures."""
-    if not takes_everyone(run):
+    if not run.every_round:
         raise InputError(
-            f"{theorem} assumes {EVERYONE}; here participation is {run.participation}, failures {run.failures:g}: "
-            "give a number for eta"
+            f"{theorem} assumes that every client takes part in every round; here participation is {run.participation}, "
+            f"failures {run.failures:g}: give a number for eta"
         )
 
 

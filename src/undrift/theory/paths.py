@@ -59,8 +59,9 @@ class Path(abc.ABC):
     extrapolates = True
     settles = False  # whether `floors` are where it ends, in closed form
 
-    def __init__(self, recursion: Recursion) -> None:
+    def __init__(self, recursion: Recursion, made: Map | None = None) -> None:
         self.recursion, self.q, self.x0, self.steps = recursion, recursion.q, recursion.x0, recursion.steps
+        self.made = made
         self.start = float(self.q.gap(self.x0))
 
     @abc.abstractmethod
@@ -114,11 +115,8 @@ class ClosedForm(Path):
 
     settles = True
 
-    def __init__(self, recursion: Recursion, made: Map) -> None:
-        super().__init__(recursion)
-        self.made = made
-
     def map(self, step: float) -> RoundMap:
+        assert self.made is not None
         return self.made(self.q, self.recursion.values(float(step)), self.steps)
 
     def play(self, grid: np.ndarray) -> Iterator[np.ndarray]:
@@ -140,11 +138,8 @@ class ClosedForm(Path):
 class Played(Path):
     """Maps on longer states, played in the clients' eigenbases."""
 
-    def __init__(self, recursion: Recursion, made: Map) -> None:
-        super().__init__(recursion)
-        self.made = made
-
     def play(self, grid: np.ndarray) -> Iterator[np.ndarray]:
+        assert self.made is not None
         made = self.made(self.q, self.recursion.values(grid), self.steps)
         state = np.repeat(made.start(self.x0)[:, None], len(grid), axis=1)
         while True:

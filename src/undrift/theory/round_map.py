@@ -26,9 +26,7 @@ from ..errors import InputError, unknown
 from .diagonal import Diagonal
 from .quadratics import Quadratics, geometric_sum
 
-RECURSION = (
-    4096  # rounds that `rounds_to` plays one by one where there is no diagonal form; after that the rate decides
-)
+RECURSION = 4096  # rounds that `rounds_to` plays one by one where there is no diagonal form; then the rate decides
 STATE_LIMIT = 2500  # entries of a state up to which M is formed
 ORDERS_BY_SUBSETS = 12  # clients up to which the mean over all orders is exact
 
@@ -41,9 +39,10 @@ class RoundMap:
     family: Quadratics
     size: int  # n, entries of a state
     apply: Callable[[np.ndarray], np.ndarray]  # columns -> columns
-    start: Callable[[np.ndarray], np.ndarray]  # x_0 -> first state
-    model: Callable[[np.ndarray], np.ndarray]  # columns of states -> columns of models
+    start: Callable[[np.ndarray], np.ndarray] = lambda x0: x0  # x_0 -> first state
+    model: Callable[[np.ndarray], np.ndarray] = lambda states: states  # columns of states -> columns of models
     diagonal: Diagonal | None = None  # of maps on x alone that have one with real rates
+    surrogate: tuple[np.ndarray, np.ndarray] | None = None  # K and k, where a round is x⁺ = x − (Kx − k)
 
     def step(self, state: np.ndarray) -> np.ndarray:
         """One round."""
@@ -195,14 +194,10 @@ def scaffold(problem: Any, eta: Any, steps: Any = 1, option: int = 2, server_eta
         new = gradients if option == 1 else own - common + back / (counts * local.eta)
         return np.concatenate([x - server_eta * q.mean(back), new.reshape(m * d, -1)])
 
-    return RoundMap(
-        "scaffold",
-        q,
-        (m + 1) * d,
-        apply,
-        lambda x0: np.concatenate([x0, np.zeros(m * d)]),
-        lambda states: states[:d],
-    )
+    def start(x0: np.ndarray) -> np.ndarray:
+        return np.concatenate([x0, np.zeros(m * d)])
+
+    return RoundMap("scaffold", q, (m + 1) * d, apply, start, lambda states: states[:d])
 
 
 def fedsplit(
@@ -232,14 +227,10 @@ def fedsplit(
         x = q.mean(z)
         return (z + 2 * (prox(2 * x - z, x) - x)).reshape(m * d, -1)
 
-    return RoundMap(
-        "fedsplit",
-        q,
-        m * d,
-        apply,
-        lambda x0: np.tile(x0, m),
-        lambda states: q.mean(states.reshape(m, d, -1)),
-    )
+    def model(states: np.ndarray) -> np.ndarray:
+        return q.mean(states.reshape(m, d, -1))
+
+    return RoundMap("fedsplit", q, m * d, apply, lambda x0: np.tile(x0, m), model)
 
 
 def sequential_fl(problem: Any, eta: float, steps: Any = 1, order: Sequence[int] | None = None) -> RoundMap:
@@ -263,14 +254,14 @@ def sequential_fl(problem: Any, eta: float, steps: Any = 1, order: Sequence[int]
                 x = turn(i, x)
             return x
 
-        return RoundMap("sequential_fl", q, q.dim, apply, lambda x0: x0, lambda states: states)
+        return RoundMap("sequential_fl", q, q.dim, apply)
     if q.clients > ORDERS_BY_SUBSETS:
         raise InputError(
             f"the mean over all orders is summed over subsets, for at most {ORDERS_BY_SUBSETS} clients; here there are "
             f"{q.clients}: give an order"
         )
     M, v = _mean_over_orders(q, turn)
-    return RoundMap("sequential_fl", q, q.dim, lambda x: M @ x + v[:, None], lambda x0: x0, lambda states: states)
+    return RoundMap("sequential_fl", q, q.dim, lambda x: M @ x + v[:, None])
 
 
 def in_turn(q: Quadratics, eta: Any) -> Any:
@@ -323,7 +314,7 @@ def _towards_optimum(name: str, q: Quadratics, descent: Callable[[np.ndarray], n
     def apply(x: np.ndarray) -> np.ndarray:
         return x - descent(q.hessian @ (x - q.x[:, None]))
 
-    return RoundMap(name, q, q.dim, apply, lambda x0: x0, lambda states: states, Diagonal.towards_optimum(q, Q))
+    return RoundMap(name, q, q.dim, apply, diagonal=Diagonal.towards_optimum(q, Q))
 
 
 def _averaging(name: str, q: Quadratics, local: LocalSteps, factors: np.ndarray) -> RoundMap:
@@ -332,18 +323,11 @@ def _averaging(name: str, q: Quadratics, local: LocalSteps, factors: np.ndarray)
     def apply(x: np.ndarray) -> np.ndarray:
         return x - q.mean(factors[:, None, None] * local.apply(q.gradients(x)))
 
-    return RoundMap(
-        name,
-        q,
-        q.dim,
-        apply,
-        lambda x0: x0,
-        lambda states: states,
-        Diagonal.surrogate(q, *surrogate(q, local, factors)),
-    )
+    terms = _surrogate(q, local, factors)
+    return RoundMap(name, q, q.dim, apply, diagonal=Diagonal.surrogate(q, *terms), surrogate=terms)
 
 
-def surrogate(q: Quadratics, local: LocalSteps, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _surrogate(q: Quadratics, local: LocalSteps, factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Hessian and linear term of Σ w_i factor_i ½‖(ηS_i H_i)^½(x − x_i*)‖², ∇f_i's own part: (d, d) and (d,)."""
     scale = factors[:, None, None]
     eigenvalues, _ = q.spectra

@@ -6,6 +6,7 @@ all M clients in random order, K local steps each; η̃ = MKη. The averaged ite
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .averaged import Theorem, largest_step, theorem, tuned_convex, tuned_strongly_convex
@@ -28,13 +29,8 @@ def strongly_convex(constants: Constants, steps: Any = 1, effective: float | Non
     '0.011111'
     """
     at = _theorem("SSL, Theorem 1 (6)", constants, steps)
-    M, K, sigma_sq, L = constants.clients, at.K, at.sigma_sq, constants.L
-
-    def floor(eta: float, star: float) -> float:
-        return _noise(eta, sigma_sq, float(L or 0), M, K, 6) + 7.5 * float(L or 0) * eta**2 * star / M
-
     statement = "E f(x̄_R) − f* ≤ 3μD² exp(−½μη̃R) + 6η̃σ²/(MK) + 45Lη̃²σ²/(4MK) + 15Lη̃²ζ*²/(2M)"
-    return at.strongly_convex(effective, statement, 3.0, 0, floor)
+    return at.strongly_convex(effective, statement, 3.0, 0, _floor(at))
 
 
 def convex(constants: Constants, steps: Any = 1, effective: float | None = None) -> Bound:
@@ -48,12 +44,8 @@ def convex(constants: Constants, steps: Any = 1, effective: float | None = None)
     '0.0463'
     """
     at = _theorem("SSL, Theorem 1 (7)", constants, steps)
-    M, K, sigma_sq, L = constants.clients, at.K, at.sigma_sq, float(constants.L or 0)
-
-    def floor(eta: float, star: float) -> float:
-        return _noise(eta, sigma_sq, L, M, K, 6) + 7.5 * L * eta**2 * star / M
-
-    return at.convex(effective, "E f(x̄_R) − f* ≤ 2D²/(η̃R) + 6η̃σ²/(MK) + 45Lη̃²σ²/(4MK) + 15Lη̃²ζ*²/(2M)", 2.0, floor)
+    statement = "E f(x̄_R) − f* ≤ 2D²/(η̃R) + 6η̃σ²/(MK) + 45Lη̃²σ²/(4MK) + 15Lη̃²ζ*²/(2M)"
+    return at.convex(effective, statement, 2.0, _floor(at))
 
 
 def nonconvex(constants: Constants, steps: Any = 1, effective: float | None = None) -> Bound:
@@ -67,7 +59,7 @@ def nonconvex(constants: Constants, steps: Any = 1, effective: float | None = No
     '0.0139'
     """
     at = _theorem("SSL, Theorem 1 (8)", constants, steps)
-    M, K, sigma_sq, L = constants.clients, at.K, at.sigma_sq, float(constants.L or 0)
+    M, K, sigma_sq, L = at.M, at.K, at.sigma_sq, at.L
 
     def floor(eta: float, zeta_sq: float) -> float:
         return (3 * L * eta + 27 / 8 * L**2 * eta**2) * sigma_sq / (M * K) + 2.25 * L**2 * eta**2 * zeta_sq / M
@@ -90,9 +82,9 @@ def tuned(constants: Constants, steps: Any = 1, *, rounds: int) -> Bound:
     (True, True)
     """
     at = _theorem("SSL, Corollary 1", constants, steps)
-    M, K, sigma_sq = constants.clients, at.K, at.sigma_sq
+    M, K, sigma_sq, L, mu = at.M, at.K, at.sigma_sq, at.L, float(constants.mu or 0)
     distance = required(at.name, "a known distance ‖x_0 − x*‖", "it", constants.distance, "f has no known minimiser")
-    star, L, mu = float(at.zeta_star_sq()), float(constants.L or 0), float(constants.mu or 0)
+    star = float(at.zeta_star_sq())
     c1, c2 = 3 * sigma_sq / (M * K), 45 * L * sigma_sq / (8 * M * K) + 15 * L * star / (4 * M)
     if mu > 0:
         step = tuned_strongly_convex(mu, L, float(distance) ** 2, rounds, c1, c2)
@@ -104,5 +96,7 @@ def _theorem(name: str, constants: Constants, steps: Any) -> Theorem:
     return theorem(name, METHOD, constants, steps, lambda K: constants.clients * K, random=True)
 
 
-def _noise(eta: float, sigma_sq: float, L: float, M: int, K: int, front: float) -> float:
-    return (front * eta + 45 / 4 * L * eta**2) * sigma_sq / (M * K)
+def _floor(at: Theorem) -> Callable[[float, float], float]:
+    """What (6) and (7) share: all but their first term, of η̃ and ζ*²."""
+    M, K, sigma_sq, L = at.M, at.K, at.sigma_sq, at.L
+    return lambda eta, star: (6 * eta + 45 / 4 * L * eta**2) * sigma_sq / (M * K) + 7.5 * L * eta**2 * star / M

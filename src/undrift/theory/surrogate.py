@@ -17,11 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .quadratics import Quadratics
-from .round_map import LocalSteps, RoundMap, per_client
-from .round_map import fednova as _fednova_map
-from .round_map import fedprox as _fedprox_map
-from .round_map import surrogate as _surrogate_terms
+from . import round_map
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +60,7 @@ def fedprox(problem: Any, eta: float, steps: Any = 1, beta: float = 0.0) -> Surr
     True
     """
     _check(eta=eta, beta=beta)
-    q = Quadratics.of(problem)
-    return _made(_fedprox_map(q, eta, steps, beta), LocalSteps.of(q, eta, steps, beta), np.ones(q.clients), eta)
+    return _made(round_map.fedprox(problem, eta, steps, beta), eta)
 
 
 def fednova(problem: Any, eta: float, steps: Any = 1) -> Surrogate:
@@ -77,15 +72,12 @@ def fednova(problem: Any, eta: float, steps: Any = 1) -> Surrogate:
     '33.89'
     """
     _check(eta=eta)
-    q = Quadratics.of(problem)
-    counts = per_client(steps, q.clients)
-    factors = float(q.weights @ counts) / counts
-    return _made(_fednova_map(q, eta, steps), LocalSteps.of(q, eta, steps), factors, eta)
+    return _made(round_map.fednova(problem, eta, steps), eta)
 
 
-def _made(found: RoundMap, local: LocalSteps, factors: np.ndarray, eta: float) -> Surrogate:
-    q = found.family
-    hessian, linear = _surrogate_terms(q, local, factors)
+def _made(found: round_map.RoundMap, eta: float) -> Surrogate:
+    assert found.surrogate is not None
+    q, (hessian, linear) = found.family, found.surrogate
     return Surrogate(
         found.method,
         found.limit,

@@ -17,7 +17,7 @@ from .iterates import kept, running_means, shadow_gaps, weighted_means
 
 ROUNDING = 64  # units in the last place of the start (and of f*) below which a difference means nothing
 LINEAR_UNTIL = 1e-10  # of the start: where the linear part of a curve is taken to end
-COLUMN = {"gap": "gap", "sq_distance": "sq_distance"}
+COLUMNS = ("gap", "sq_distance")  # of a history that are subjects themselves
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +99,7 @@ def check(
         error = samples.std(axis=0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else None
     if bound.subject == "smallest sq_gradient":
         measured = _smallest(measured, bound)
-    start = columns[COLUMN[bound.start]][0] if COLUMN[bound.start] in columns else np.nan
+    start = columns[bound.start][0] if bound.start in columns else np.nan
     promised = bound.curve(len(measured) - 1, float(start)) if np.isfinite(start) else _only_telescoped(bound, columns)
     allowance: Any = _rounding(runs[0], bound, columns)
     if error is not None and bound.in_expectation:
@@ -195,8 +195,8 @@ def _columns(runs: list[Any]) -> dict[str, np.ndarray]:
 
 def _measured(runs: list[Any], bound: Bound, problem: Problem | None, oracle: Oracle | None) -> np.ndarray:
     """The left-hand side, one row for each run; for a smallest gradient still every round's own."""
-    if bound.subject in COLUMN:
-        return np.stack([_column(r, COLUMN[bound.subject]) for r in runs])
+    if bound.subject in COLUMNS:
+        return np.stack([_column(r, bound.subject) for r in runs])
     if bound.subject == "smallest sq_gradient":
         return np.stack([_column(r, "grad_norm") ** 2 for r in runs])
     if problem is None:

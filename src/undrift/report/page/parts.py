@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import numbers
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,36 +44,32 @@ def text(value: Any) -> str:
 
 def header(page: Mapping[str, Any]) -> str:
     subtitle = f'<p class="subtitle">{text(page["subtitle"])}</p>' if page["subtitle"] else ""
-    found = [(name, anchor) for name, anchor, filled in _contents(page) if filled]
-    links = "".join(f'<a href="#{anchor}">{name}</a>' for name, anchor in found)
+    links = "".join(f'<a href="#{anchor}">{name}</a>' for name, anchor, _ in _contents(page))
     return f'<h1>{text(page["title"])}</h1>{subtitle}<nav aria-label="Contents">{links}</nav>'
 
 
-def _contents(page: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
-    made = bool(page["command"] or page["versions"] or page["seeds"])
-    return [
-        ("Claims", "claims", bool(page["claims"])),
-        ("Figures", "figures", bool(page["figures"])),
-        ("Tables", "tables", bool(page["tables"])),
-        ("Pictures", "pictures", bool(page["pictures"])),
-        ("Setting", "setting", bool(page["setting"])),
-        ("How it was made", "made", made),
+def _contents(page: Mapping[str, Any]) -> list[tuple[str, str, Callable[[], str]]]:
+    """Title, anchor and maker of the sections that have something to show."""
+    found: list[tuple[str, str, Callable[[], str]]] = [
+        ("Claims", "claims", lambda: _claims(page["claims"])),
+        ("Figures", "figures", lambda: _figures(page["figures"])),
+        ("Tables", "tables", lambda: "".join(_table(table) for table in page["tables"])),
+        ("Pictures", "pictures", lambda: "".join(_picture(picture) for picture in page["pictures"])),
+        ("Setting", "setting", lambda: _setting(page["setting"])),
     ]
+    shown = [section for section in found if page[section[1]]]
+    made = page["command"] or page["versions"] or page["seeds"]
+    return [*shown, ("How it was made", "made", lambda: _made(page))] if made else shown
 
 
 def sections(page: Mapping[str, Any]) -> Iterator[str]:
-    """The sections that have something to show, in the order of the contents."""
-    build = {
-        "claims": lambda: _claims(page["claims"]),
-        "figures": lambda: _figures(page["figures"]),
-        "tables": lambda: "".join(_table(table) for table in page["tables"]),
-        "pictures": lambda: "".join(_picture(picture) for picture in page["pictures"]),
-        "setting": lambda: _setting(page["setting"]),
-        "made": lambda: _made(page),
-    }
-    for name, anchor, filled in _contents(page):
-        if filled:
-            yield f'<section id="{anchor}"><h2>{name}</h2>{build[anchor]()}</section>'
+    """The sections in the order of the contents."""
+    for name, anchor, make in _contents(page):
+        yield f'<section id="{anchor}"><h2>{name}</h2>{make()}</section>'
+
+
+def _note(entry: Mapping[str, Any]) -> str:
+    return f'<p class="note">{text(entry["note"])}</p>' if entry["note"] else ""
 
 
 def _claims(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -93,10 +89,8 @@ def _claims(claims: Sequence[Mapping[str, Any]]) -> str:
 
 def _claim(claim: Mapping[str, Any]) -> str:
     verdict, sign = ("holds", "✓") if claim["holds"] else ("fails", "✗")
-    shown = [("measured", "measured"), ("paper", "paper"), ("margin", "margin")]
-    facts = "".join(
-        f"<div><dt>{name}</dt><dd>{text(claim[key])}</dd></div>" for key, name in shown if claim[key] is not None
-    )
+    shown = [key for key in ("measured", "paper", "margin") if claim[key] is not None]
+    facts = "".join(f"<div><dt>{key}</dt><dd>{text(claim[key])}</dd></div>" for key in shown)
     why = f'<p class="why">{text(claim["explanation"])}</p>' if claim["explanation"] else ""
     return (
         f'<li class="claim {verdict}"><span class="badge"><span aria-hidden="true">{sign}</span> {verdict}</span>'
@@ -109,14 +103,10 @@ def _figures(figures: Sequence[Mapping[str, Any]]) -> str:
     frames = ""
     for i, figure in enumerate(figures):
         wide = " wide" if i == 0 and len(figures) % 2 else ""
-        note = f'<p class="note">{text(figure["note"])}</p>' if figure["note"] else ""
-        frames += f'<figure class="card{wide}" data-figure="{i}"><figcaption><div><h3>{text(figure["title"])}</h3>{note}</div>'
-        frames += "</figcaption></figure>"
-    return f'<noscript><p class="note">The figures are drawn by a script, which is switched off.</p></noscript>{_grid(frames)}'
-
-
-def _grid(frames: str) -> str:
-    return f'<div class="figures">{frames}</div>'
+        caption = f"<figcaption><div><h3>{text(figure['title'])}</h3>{_note(figure)}</div></figcaption>"
+        frames += f'<figure class="card{wide}" data-figure="{i}">{caption}</figure>'
+    off = '<noscript><p class="note">The figures are drawn by a script, which is switched off.</p></noscript>'
+    return f'{off}<div class="figures">{frames}</div>'
 
 
 def _table(table: Mapping[str, Any]) -> str:
@@ -130,9 +120,8 @@ def _table(table: Mapping[str, Any]) -> str:
         for row in table["rows"]
     )
     title, count = text(table["title"]), len(table["rows"])
-    note = f'<p class="note">{text(table["note"])}</p>' if table["note"] else ""
     body = (
-        f'{note}<div class="scroll" tabindex="0" role="region" aria-label="{title}">'
+        f'{_note(table)}<div class="scroll" tabindex="0" role="region" aria-label="{title}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
     if count > LONG:
@@ -153,9 +142,8 @@ def _is_number(cell: Any) -> bool:
 
 
 def _picture(picture: Mapping[str, Any]) -> str:
-    note = f'<p class="note">{text(picture["note"])}</p>' if picture["note"] else ""
     title = text(picture["title"])
-    caption = f"<figcaption><h3>{title}</h3>{note}</figcaption>"
+    caption = f"<figcaption><h3>{title}</h3>{_note(picture)}</figcaption>"
     return f'<figure class="card picture">{caption}<img src="{picture["uri"]}" alt="{title}"></figure>'
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,7 @@ from ..needs import (
     not_in_closed_form,
     number,
     smoothness,
-    takes_everyone,
 )
-
-
-def equal_steps(steps: Any) -> int | None:
-    """τ, where it is the same for all clients."""
-    low, high = int(np.min(steps)), int(np.max(steps))
-    return high if low == high else None
 
 
 def _fedavg_step(run: Run) -> Chosen:
@@ -46,33 +40,32 @@ def _fedavg_step(run: Run) -> Chosen:
     mu = required(theorem, "L-smooth convex losses", "L", c.mu, not_in_closed_form(run))
     if run.failures > 0:
         need_everyone(run, theorem)
-    if takes_everyone(run):
-        return Chosen.of(_with_everyone(run, c, mu))
+    if run.every_round:
+        return Chosen.of(by_convexity(fedavg, run, c, mu))
     if not isinstance(who, Uniform):
         raise InputError(f"Corollaries 2 and 3 assume uniformly drawn cohorts, got {who}: give eta")
     return Chosen.of(fedavg.sampled(c, who.count, run.steps, replace=who.replace))
 
 
-def _with_everyone(run: Run, c: Constants, mu: float) -> Bound:
+def by_convexity(paper: ModuleType, run: Run, c: Constants, mu: float) -> Bound:
+    """The theorem of the SSL paper, for FedAvg or SSL, that covers losses of this μ."""
     if mu < 0:
-        return fedavg.nonconvex(c, run.steps)
+        return paper.nonconvex(c, run.steps)
     need_minimiser(run, c)
-    return fedavg.strongly_convex(c, run.steps) if mu > 0 else fedavg.convex(c, run.steps)
+    return paper.strongly_convex(c, run.steps) if mu > 0 else paper.convex(c, run.steps)
 
 
-def _fedavg_bound(run: Run, constants: Constants) -> Bound | None:
-    tau = equal_steps(run.steps)
-    return None if tau is None else fedavg.strongly_convex(constants, tau)
-
-
-def _fedavg_map(q: Any, values: Mapping[str, Any], steps: Any) -> round_map.RoundMap:
-    return round_map.fedavg(q, values["eta"], steps, values.get("server_eta", 1.0))
+def with_equal_steps(paper: ModuleType, run: Run, constants: Constants) -> Bound | None:
+    """The theorem for strongly convex losses, which asks for the same τ at all clients."""
+    steps: Any = run.steps
+    low, high = int(np.min(steps)), int(np.max(steps))
+    return paper.strongly_convex(constants, high) if low == high else None
 
 
 FEDAVG = Known(
     step=_fedavg_step,
-    bound=_fedavg_bound,
-    round_map=_fedavg_map,
+    bound=lambda run, constants: with_equal_steps(fedavg, run, constants),
+    round_map=lambda q, v, steps: round_map.fedavg(q, v["eta"], steps, v.get("server_eta", 1.0)),
     drifts=True,
     rule="1/(6LK) (SSL paper, (80), (81), (108), (119))",
     colour="#E69F00",
@@ -154,7 +147,7 @@ def _scaffold_step(run: Run) -> Chosen:
     if server < 1:
         raise InputError(f"{theorem} assumes server_eta ≥ 1, got {server:g}: give eta")
     share = 1.0
-    if not takes_everyone(run):
+    if not run.every_round:
         if not isinstance(run.participation, Uniform):
             raise InputError(f"{theorem} assumes uniformly drawn cohorts, got {run.participation}: give eta")
         share = min(1.0, run.participation.count / run.problem.clients)

@@ -10,19 +10,11 @@ from ...engine.description import Run
 from ...errors import InputError
 from ...plan import Permuted
 from .. import ssl
-from ..bound import Bound, required
-from ..constants import Constants
+from ..bound import required
 from ..known import Chosen, Known, per_local_step, step_of_scale
-from ..needs import (
-    constants_of,
-    need_bounded_variance,
-    need_minimiser,
-    need_plain,
-    not_in_closed_form,
-    takes_everyone,
-)
+from ..needs import constants_of, need_bounded_variance, need_plain, not_in_closed_form
 from ..paths import InTurn
-from .averaging import equal_steps
+from .averaging import by_convexity, with_equal_steps
 
 
 def _step(run: Run) -> Chosen:
@@ -30,21 +22,13 @@ def _step(run: Run) -> Chosen:
     need_plain(run, theorem)
     need_bounded_variance(run, theorem)
     who, c = run.participation, constants_of(run)
-    if run.failures > 0 or not (takes_everyone(run) or isinstance(who, Permuted)):
+    if run.failures > 0 or not (run.every_round or isinstance(who, Permuted)):
         raise InputError(
             f"{theorem} assumes full passes over all clients in random order; here participation is {who}, failures "
             f"{run.failures:g}: use ud.plan.permuted(S), or give eta"
         )
     mu = required(theorem, "L-smooth losses", "L", c.mu, not_in_closed_form(run))
-    if mu < 0:
-        return Chosen.of(ssl.nonconvex(c, run.steps))
-    need_minimiser(run, c)
-    return Chosen.of(ssl.strongly_convex(c, run.steps) if mu > 0 else ssl.convex(c, run.steps))
-
-
-def _bound(run: Run, constants: Constants) -> Bound | None:
-    tau = equal_steps(run.steps)
-    return None if tau is None else ssl.strongly_convex(constants, tau)
+    return Chosen.of(by_convexity(ssl, run, c, mu))
 
 
 def _scale(L: float, mu: float, steps: Any) -> float:
@@ -54,7 +38,7 @@ def _scale(L: float, mu: float, steps: Any) -> float:
 
 SEQUENTIAL_FL = Known(
     step=_step,
-    bound=_bound,
+    bound=lambda run, constants: with_equal_steps(ssl, run, constants),
     path=InTurn,
     scale=_scale,
     usual_step=lambda problem, steps, given: step_of_scale(per_local_step, problem, steps),

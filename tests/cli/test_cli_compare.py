@@ -202,8 +202,8 @@ def test_every_program_is_described_and_traced_once(cli, monkeypatch):
     assert said.code == 0
     assert described == ["fedavg", "fedlin"]
     assert compilations == {"fedavg": 1, "fedlin": 1}
-    # Each point once; and for each program its messages, as described and as played, its records, and the trace
-    assert len(built) <= 2 * (4 + 4)
+    # Each point once; and for each program its messages, as described and as played, its records, the trace and its identity
+    assert len(built) <= 2 * (4 + 5)
 
 
 def test_what_a_grid_cannot_be_told_is_refused(cli):

@@ -16,6 +16,7 @@ import undrift as ud
 from undrift import precision
 from undrift.engine import simulate
 from undrift.engine.identity import plan_identity, program_identity
+from undrift.engine.sweep import sweep_identity
 from undrift.protocol import Account, once
 
 DATA = np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]])
@@ -224,3 +225,17 @@ def test_a_checkpoint_does_not_trace_the_program_again(tmp_path):
     ud.run(ud.fedsgd(eta=fresh), problem(), rounds=3, checkpoint=tmp_path)
     ud.run(ud.fedsgd(eta=fresh), problem(), rounds=5, checkpoint=tmp_path, resume=True)
     assert simulate.compilations["fedsgd"] == before + 1
+
+
+def test_a_comparison_knows_its_runs_by_their_programs_numbers_and_seeds():
+    """What `undrift compare` resumes by: two solvers that differ in a captured number are two comparisons."""
+
+    def grid(etas, momentum, seeds=(0, 1)):
+        made = [ud.fedavg(eta=eta, solver=optax.sgd(0.1, momentum=momentum)) for eta in etas]
+        runs = [ud.describe(method, problem(), rounds=3, participation=ud.plan.uniform(1)) for method in made]
+        return sweep_identity(runs, seeds)
+
+    mine = grid((0.1, 0.2), 0.5)
+    assert mine == grid((0.1, 0.2), 0.5)
+    others = [grid((0.1, 0.2), AFTER_TENTH), grid((0.1, 0.3), 0.5), grid((0.1, 0.2), 0.5, seeds=(0, 2))]
+    assert len({mine, *others}) == 4

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import tomllib
 from importlib import resources
 from typing import Any
 
+from ..engine.sweep import sweep_identity
 from ..errors import InputError
 from ..report.promise import Promise, promise_of
 from ..studies.comparison import Outcome, play
@@ -125,8 +125,7 @@ def _around(entry: Entry, name: str) -> bool:
 def _play(study: Study, entries: list[Entry], directory: RunDirectory, talk: Talk) -> tuple[list[Outcome], bool]:
     """Outcomes, and whether somebody stopped it."""
     rounds = entries[0].runs[0].rounds
-    identity = hashlib.sha256(json.dumps(study.words(), sort_keys=True).encode()).hexdigest()
-    files = Finished(directory.path, identity)
+    files = Finished(directory.path, lambda number: sweep_identity(entries[number].runs, study.seeds))
     with talk.progress() as bar, Stop() as stop:
         task = bar.add_task("", total=rounds * len(entries))
         known = {number: outcome for number in range(len(entries)) if (outcome := files.load(number)) is not None}

@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,20 @@ from ..studies.study import Study
 
 
 class Finished:
-    """Methods that were finished before an interruption: one checkpoint each, with a checksum."""
+    """Methods that were finished before an interruption: one checkpoint each, with a checksum.
 
-    def __init__(self, folder: Path, identity: str) -> None:
-        self.folder, self.identity = folder, identity
+    `identify`: what the runs of a method are known by, from its number.
+    """
+
+    def __init__(self, folder: Path, identify: Callable[[int], str]) -> None:
+        self.folder, self.identify = folder, identify
 
     def path(self, number: int) -> Path:
         return self.folder / f"checkpoint-{number + 1:02d}.npz"
 
     def save(self, number: int, outcome: Outcome) -> None:
         words: dict[str, Any] = {
-            "identity": self.identity,
+            "identity": self.identify(number),
             "label": outcome.label,
             "name": outcome.name,
             "points": outcome.points,
@@ -57,7 +60,7 @@ class Finished:
         except (ValueError, OSError, zipfile.BadZipFile) as error:
             raise CheckpointError(f"{path} cannot be read: {error}") from error
         words = json.loads(str(arrays["state"]))
-        if words["identity"] != self.identity:
+        if words["identity"] != self.identify(number):
             raise CheckpointError(f"{path} belongs to another comparison: choose another directory, or --overwrite")
         history = {name[len("column_") :]: column for name, column in arrays.items() if name.startswith("column_")}
         return Outcome(

@@ -24,10 +24,10 @@ AT_LEAST = 32  # rounds of a plan that are compared, however few were played
 AT_MOST = 1000  # a user's function takes a millisecond a round
 
 
-def identity(run: Run, program: ClosedJaxpr) -> str:
-    """A hash of everything that decides a run's numbers, the number of rounds excepted."""
+def identity(run: Run, program: ClosedJaxpr, *inputs: Any) -> str:
+    """A hash of everything that decides a run's numbers, the number of rounds excepted; `inputs`: more than the run's own."""
     digest = hashlib.sha256(program_identity(program).encode())
-    for leaf in jax.tree.leaves(run):
+    for leaf in jax.tree.leaves((run, inputs)):
         array = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
         _add(digest, np.asarray(array))
     digest.update(repr((run.seed, run.failures, run.on_divergence, run.resources)).encode())

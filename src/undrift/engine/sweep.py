@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +15,10 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
+from ..plan import Draw
 from .description import Run
 from .history import History, in_order
+from .identity import identity, plan_identity
 from .recorder import Recorder
 from .simulate import Carry, advance, capacity_of, fresh_carry, padded_plan
 
@@ -78,12 +81,9 @@ def sweep_runs(
     """
     began = time.perf_counter()
     outcomes: list[Any] = [None] * len(runs)
-    groups: dict[Any, list[int]] = {}
-    for i, run in enumerate(runs):
-        groups.setdefault(run.recipe, []).append(i)
-    for members in groups.values():
+    for members in _alike(runs):
         with precision.scope(runs[0].population.dtype):
-            played = _play([runs[i].to_play() for i in members], seeds, observe)
+            played = _Grid([runs[i].to_play() for i in members], seeds).play(observe)
             for i, outcome in zip(members, played, strict=True):
                 outcomes[i] = outcome
     shape = tuple(len(values) for values in grid.values())
@@ -94,46 +94,82 @@ def sweep_runs(
     return Sweep(keys, list(seeds), History(columns), x, diverged, time.perf_counter() - began)
 
 
-def _play(runs: list[Run], seeds: Sequence[int], observe: SweepObserver | None) -> Any:
-    """All runs (they differ in numbers only) × all seeds: [(columns, x, diverged) per run]."""
-    seeded = [runs[0].with_seed(seed) for seed in seeds]
-    first = seeded[0]
-    capacity, per_seed = capacity_of(first), not first.plan.same_for_all_seeds
-    recorders = [Recorder(first)]
-    recorders += [Recorder(run, recorders[0].ledger) for run in seeded[1:]]  # messages are the same for every seed
-    numbers = {name: np.stack([run.numbers[name] for run in runs]) for name in first.numbers}
-    batch = (len(runs), len(seeds))
-    single = fresh_carry(first)
-    carry: Carry = jax.tree.map(lambda leaf: np.broadcast_to(leaf, batch + np.shape(leaf)).copy(), single)
-    carry = carry._replace(round=single.round)
-    x0 = np.stack([run.x0 for run in seeded])
-    keys = jax.vmap(jax.random.key)(np.asarray(seeds, np.uint32))
-    parts: dict[str, list[np.ndarray]] = {}
-    done, total = 0, first.rounds + 1
-    while done < total:
-        count = min(capacity, total - done)
-        plans = [padded_plan(run, done, count, capacity) for run in (seeded if per_seed else seeded[:1])]
-        plan = jax.tree.map(lambda *rows: np.stack(rows), *plans) if per_seed else plans[0]
-        carry, records = _advance_grid(capacity, per_seed, first, numbers, x0, keys, carry, plan, count, first.rounds)
-        for name, column in jax.device_get(records).columns.items():
-            parts.setdefault(name, []).append(np.asarray(column[..., :count], np.float64))
-        for recorder, own in zip(recorders, plans if per_seed else plans * len(recorders), strict=True):
-            for name, column in recorder.costs(own, done, count).items():
-                recorder.columns.setdefault(name, []).append(column)
-        done += count
-        if observe is not None:
-            observe(done - 1, first.rounds)
-    return _outcomes(first, recorders, parts, carry, batch)
+def sweep_identity(runs: Sequence[Run], seeds: Sequence[int]) -> str:
+    """A hash of everything that decides the numbers of these runs with these seeds, their number of rounds included."""
+    digest = hashlib.sha256(repr((list(seeds), [run.rounds for run in runs])).encode())
+    with precision.scope(runs[0].population.dtype):
+        for members in _alike(runs):
+            digest.update(_Grid([runs[i].to_play() for i in members], seeds).identity().encode())
+    return digest.hexdigest()
 
 
-def _outcomes(run: Run, recorders: list[Recorder], parts: Any, carry: Carry, batch: tuple[int, int]) -> Any:
-    columns = {name: np.concatenate(arrays, axis=-1) for name, arrays in parts.items()}
-    for name in recorders[0].ledger.columns:
-        per_seed = np.stack([np.cumsum(np.concatenate(recorder.columns[name])) for recorder in recorders])
-        columns[name] = np.broadcast_to(per_seed, (batch[0], *per_seed.shape))
-    model = jax.vmap(jax.vmap(run.algorithm.model))
-    x, diverged = np.asarray(model(carry.memory.server)), np.asarray(carry.diverged)
-    return [({name: c[i] for name, c in columns.items()}, x[i], diverged[i]) for i in range(batch[0])]
+def _alike(runs: Sequence[Run]) -> list[list[int]]:
+    """The places of runs that differ in numbers only."""
+    groups: dict[Any, list[int]] = {}
+    for i, run in enumerate(runs):
+        groups.setdefault(run.recipe, []).append(i)
+    return list(groups.values())
+
+
+class _Grid:
+    """Runs that differ in numbers only × all seeds: one program."""
+
+    def __init__(self, runs: list[Run], seeds: Sequence[int]) -> None:
+        self.seeded = [runs[0].with_seed(seed) for seed in seeds]
+        self.run, self.batch = self.seeded[0], (len(runs), len(seeds))
+        self.capacity, self.per_seed = capacity_of(self.run), not self.run.plan.same_for_all_seeds
+        self.numbers = {name: np.stack([run.numbers[name] for run in runs]) for name in self.run.numbers}
+        self.x0 = np.stack([run.x0 for run in self.seeded])
+        self.keys = jax.vmap(jax.random.key)(np.asarray(seeds, np.uint32))
+        single = fresh_carry(self.run)
+        carry: Carry = jax.tree.map(lambda leaf: np.broadcast_to(leaf, self.batch + np.shape(leaf)).copy(), single)
+        self.carry = carry._replace(round=single.round)
+
+    def identity(self) -> str:
+        """Of the first chunk: the program is the same for all of them."""
+        traced = _advance_grid.trace(*self._arguments(self._plans(0, 1), 1))
+        plans = "".join(plan_identity(run.plan, self.run.rounds) for run in self.seeded)
+        return identity(self.run, traced.jaxpr, self.numbers, self.x0) + plans
+
+    def play(self, observe: SweepObserver | None) -> Any:
+        """[(columns, x, diverged) per run]."""
+        recorders = [Recorder(self.run)]
+        recorders += [
+            Recorder(run, recorders[0].ledger) for run in self.seeded[1:]
+        ]  # messages: the same for every seed
+        parts: dict[str, list[np.ndarray]] = {}
+        done, total = 0, self.run.rounds + 1
+        while done < total:
+            count = min(self.capacity, total - done)
+            plans = self._plans(done, count)
+            self.carry, records = _advance_grid(*self._arguments(plans, count))
+            for name, column in jax.device_get(records).columns.items():
+                parts.setdefault(name, []).append(np.asarray(column[..., :count], np.float64))
+            for recorder, own in zip(recorders, plans if self.per_seed else plans * len(recorders), strict=True):
+                for name, column in recorder.costs(own, done, count).items():
+                    recorder.columns.setdefault(name, []).append(column)
+            done += count
+            if observe is not None:
+                observe(done - 1, self.run.rounds)
+        return self._outcomes(recorders, parts)
+
+    def _plans(self, done: int, count: int) -> list[Draw]:
+        runs = self.seeded if self.per_seed else self.seeded[:1]
+        return [padded_plan(run, done, count, self.capacity) for run in runs]
+
+    def _arguments(self, plans: list[Draw], count: int) -> tuple[Any, ...]:
+        plan = jax.tree.map(lambda *rows: np.stack(rows), *plans) if self.per_seed else plans[0]
+        inputs = (self.run, self.numbers, self.x0, self.keys, self.carry, plan, count, self.run.rounds)
+        return (self.capacity, self.per_seed, *inputs)
+
+    def _outcomes(self, recorders: list[Recorder], parts: dict[str, list[np.ndarray]]) -> Any:
+        columns = {name: np.concatenate(arrays, axis=-1) for name, arrays in parts.items()}
+        for name in recorders[0].ledger.columns:
+            per_seed = np.stack([np.cumsum(np.concatenate(recorder.columns[name])) for recorder in recorders])
+            columns[name] = np.broadcast_to(per_seed, (self.batch[0], *per_seed.shape))
+        model = jax.vmap(jax.vmap(self.run.algorithm.model))
+        x, diverged = np.asarray(model(self.carry.memory.server)), np.asarray(self.carry.diverged)
+        return [({name: c[i] for name, c in columns.items()}, x[i], diverged[i]) for i in range(self.batch[0])]
 
 
 def _stacked(rows: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:

@@ -244,7 +244,7 @@ def rule(function: Choice, count: int, renormalise: bool = False) -> Rule:
 
 
 def _members(count: Any) -> int:
-    if isinstance(count, bool) or int(count) != count or count < 1:
+    if isinstance(count, bool) or not isinstance(count, int | float | np.number) or int(count) != count or count < 1:
         raise InputError(f"a cohort needs a whole number of members ≥ 1, got {count!r}")
     return int(count)
 

@@ -277,6 +277,11 @@ def _schedule(method_name: str, name: str, given: Schedule) -> Schedule:
             f"{method_name}: a schedule of {name} is a function of the round's number in jax.numpy, such as an Optax "
             f"schedule; this one fails: {error}"
         ) from error
+    if type(given).__hash__ is None:
+        raise InputError(
+            f"{method_name}: a schedule of {name} is part of the program and must be hashable, which {type(given).__name__} is "
+            "not: make it a function, or a dataclass with frozen=True"
+        )
     real = jnp.issubdtype(shape.dtype, jnp.floating) or jnp.issubdtype(shape.dtype, jnp.integer)
     if shape.shape != () or not real:
         raise InputError(f"{method_name}: a schedule of {name} returns one number, this one {shape}")

@@ -105,6 +105,7 @@ def test_a_rule_may_draw_from_its_key():
     [
         (lambda: Plan(3, ud.plan.uniform(4), 1, 0.0, 0), "a cohort of 4 cannot be drawn without replacement from 3 clients"),
         (lambda: ud.plan.uniform(0), "whole number of members ≥ 1, got 0"),
+        (lambda: ud.plan.weighted("a"), "whole number of members ≥ 1, got 'a'"),
         (lambda: ud.plan.uniform(1.5), "whole number of members ≥ 1, got 1.5"),
         (lambda: Plan(3, full, 0, 0.0, 0), "τ_i must be ≥ 1, got 0 for client every client"),
         (lambda: Plan(3, full, [1, 0, 2], 0.0, 0), "τ_i must be ≥ 1, got 0 for client 1"),

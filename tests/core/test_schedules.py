@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -113,6 +115,16 @@ def test_scaffold_through_a_step_of_zero_against_numpy():
     np.testing.assert_allclose(r.iterates[:, 0], expected, rtol=1e-9, atol=1e-15)
 
 
+@dataclasses.dataclass
+class Unhashable:
+    """A schedule that may change its mind."""
+
+    rate: float = 0.1
+
+    def __call__(self, count):
+        return self.rate / (count + 1)
+
+
 @pytest.mark.parametrize(
     ("schedule", "said"),
     [
@@ -123,8 +135,9 @@ def test_scaffold_through_a_step_of_zero_against_numpy():
         (lambda: 0.1, "this one fails"),
         (lambda count: None, "this one fails|returns one number"),
         (lambda count: {}["rate"], "this one fails.*rate"),
+        (Unhashable(), "must be hashable.*frozen=True"),
     ],
-    ids=["array", "bool", "complex", "python branch", "no argument", "None", "error"],
+    ids=["array", "bool", "complex", "python branch", "no argument", "None", "error", "unhashable"],
 )
 def test_what_is_not_a_schedule_is_refused_when_the_method_is_made(schedule, said):
     with pytest.raises(ud.InputError, match=said) as caught:

@@ -97,6 +97,11 @@ def unknown_method(eta: float) -> ud.Algorithm:
     return ud.fedsgd.function(eta)
 
 
+def falling(t):
+    """A number that changes by round."""
+    return 1 / (t + 10.0)
+
+
 @pytest.mark.parametrize(
     ("make", "options", "missing"),
     [
@@ -107,6 +112,11 @@ def unknown_method(eta: float) -> ud.Algorithm:
         (lambda: ud.fedlin(eta="theorem"), {"participation": ud.plan.uniform(2)}, "every client takes part"),
         (lambda: ud.fedavg(eta="theorem"), {"failures": 0.5}, "every client takes part"),
         (lambda: ud.fedavg(eta="theorem", server_eta=2.0), {}, "server_eta = 1"),
+        (lambda: ud.fedavg(eta="theorem", server_eta=falling), {}, "server_eta of fedavg changes by round"),
+        (lambda: ud.sequential_fl(eta="theorem", server_eta=5.0), {}, "server_eta = 1"),
+        (lambda: ud.scaffold(eta="theorem", server_eta=falling), {}, "server_eta of scaffold changes by round"),
+        (lambda: ud.fedprox(eta="theorem", beta=falling), {}, "beta of fedprox changes by round"),
+        (lambda: ud.fedsplit(s=falling, inner_steps=2, inner_eta="theorem"), {}, "s of fedsplit changes by round"),
         (lambda: ud.compressed(ud.fedavg(eta="theorem"), up=ud.top_k(2)), {}, "whole messages"),
         (lambda: ud.fedavg(eta="theorem"), {"oracle": ud.oracles.minibatch(2)}, "variance ≤ σ² everywhere"),
         (lambda: ud.sequential_fl(eta="theorem"), {"participation": ud.plan.uniform(2)}, "full passes"),
@@ -117,6 +127,31 @@ def unknown_method(eta: float) -> ud.Algorithm:
 def test_refusals_name_what_is_missing(squares, make, options, missing):
     with pytest.raises(ud.InputError, match=missing):
         resolved(make(), squares, **{"steps": 3, **options})
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        ud.fedavg(eta=falling),
+        ud.fedprox(eta=0.01, beta=falling),
+        ud.scaffold(eta=0.01, server_eta=falling),
+        ud.fedsplit(s=falling, inner_steps=2, inner_eta=falling),
+    ],
+    ids=str,
+)
+def test_nothing_is_promised_of_numbers_that_change_by_round(squares, method):
+    assert ud.theory.promise(method, squares, steps=3) is None
+
+
+def test_a_first_direction_keeps_the_step_and_loses_the_guarantee(squares):
+    method = ud.fedlin(eta="theorem", first_direction=[1e3] * DIM)
+    made = resolved(method, squares)
+    assert "not covered: a first direction" in made.chosen_by
+    assert made.numbers == resolved(ud.fedlin(eta="theorem"), squares).numbers
+    assert ud.theory.promise(made, squares, steps=TAU) is None
+    assert ud.theory.promise(resolved(ud.fedlin(eta="theorem"), squares), squares, steps=TAU) is not None
+    result = ud.run(made, squares, rounds=3, steps=TAU)  # Theorem 1 would be broken at once
+    assert not ud.theory.check(result, ud.theory.fedlin.strongly_convex(ud.theory.constants(squares), steps=TAU)).holds
 
 
 def test_refusals_on_problems_without_constants(logistic):

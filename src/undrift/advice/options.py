@@ -94,6 +94,10 @@ def options_for(problem: Problem, names: Sequence[str | Factory] | None = None) 
 
 
 def _options(given: str | Factory, problem: Problem) -> list[Option]:
+    if isinstance(given, Method):
+        raise InputError(
+            f"the adviser chooses numbers itself, got {given}: name the method ({given.name!r}), or give its factory"
+        )
     if not isinstance(given, str):
         return [Option(_name(given), given, _with_its_number(given), problem)]
     if given not in ADVISED:

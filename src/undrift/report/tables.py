@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,4 +115,13 @@ def step_text(point: dict[str, Any]) -> str:
 
 
 def short(entry: Any) -> str:
+    """A value of a study file in a few letters: of a table (a schedule, a compressor) its name and its values.
+
+    >>> short({"schedule": "inverse", "scale": 2.0, "offset": 100.0})
+    'inverse(2, 100)'
+    """
+    if isinstance(entry, Mapping):
+        named = next((key for key in ("schedule", "name") if key in entry), None)
+        values = ", ".join(short(value) for key, value in entry.items() if key != named)
+        return f"{entry.get(named, '')}({values})"
     return f"{entry:.3g}" if isinstance(entry, float) else str(entry)

@@ -19,7 +19,11 @@ def setting(run: Run, key: str) -> Any:
 
 
 def number(run: Run, key: str) -> float:
-    """A number of the run's method."""
+    """A number of the run's method; theorems speak of one that stays the same in every round."""
+    if key in dict(run.method.recipe.schedules):
+        raise InputError(
+            f"{key} of {run.method.name} changes by round here, and its step rule is about one that does not: give all numbers"
+        )
     return float(run.method.numbers[key])
 
 
@@ -63,8 +67,9 @@ def need_plain(run: Run, theorem: str) -> None:
 
 def need_whole_server_step(run: Run, theorem: str) -> None:
     """The server takes the mean itself."""
-    if run.method.numbers.get("server_eta", 1.0) != 1.0:
-        raise InputError(f"{theorem} assumes server_eta = 1, got {number(run, 'server_eta'):g}: give eta")
+    given = run.method.parameters.get("server_eta")  # sequential methods have none unless it is asked for
+    if given is not None and number(run, "server_eta") != 1.0:
+        raise InputError(f"{theorem} assumes server_eta = 1, got {given:g}: give eta")
 
 
 def need_bounded_variance(run: Run, theorem: str) -> None:

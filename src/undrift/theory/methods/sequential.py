@@ -12,7 +12,7 @@ from ...plan import Permuted
 from .. import ssl
 from ..bound import required
 from ..known import Chosen, Known, per_local_step, step_of_scale
-from ..needs import constants_of, need_bounded_variance, need_plain, not_in_closed_form
+from ..needs import constants_of, need_bounded_variance, need_plain, need_whole_server_step, not_in_closed_form
 from ..paths import InTurn
 from .averaging import by_convexity, with_equal_steps
 
@@ -20,6 +20,7 @@ from .averaging import by_convexity, with_equal_steps
 def _step(run: Run) -> Chosen:
     theorem = "SSL's Theorem 1"
     need_plain(run, theorem)
+    need_whole_server_step(run, theorem)
     need_bounded_variance(run, theorem)
     who, c = run.participation, constants_of(run)
     if run.failures > 0 or not (run.every_round or isinstance(who, Permuted)):

@@ -123,11 +123,12 @@ class Uniform(Participation):
 @dataclasses.dataclass(frozen=True)
 class Weighted(Participation):
     count: int
+    renormalise: bool = False
     chances: tuple[float, ...] = ()  # up to and including each client, once they are known
 
     def among(self, weights: np.ndarray) -> Weighted:
         running = np.cumsum(np.asarray(weights, np.float64))
-        return Weighted(self.count, tuple((running / running[-1]).tolist()))
+        return Weighted(self.count, self.renormalise, tuple((running / running[-1]).tolist()))
 
     def importance(self, relative: np.ndarray) -> np.ndarray:
         return np.ones_like(relative)
@@ -145,7 +146,7 @@ class Weighted(Participation):
         return np.minimum(found, clients - 1).astype(np.int64)
 
     def __str__(self) -> str:
-        return f"weighted({self.count})"
+        return f"weighted({self.count}{_suffix(self)})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,13 +214,15 @@ def uniform(count: int, replace: bool = False, renormalise: bool = False) -> Uni
     return Uniform(_members(count), bool(replace), bool(renormalise))
 
 
-def weighted(count: int) -> Weighted:
+def weighted(count: int, renormalise: bool = False) -> Weighted:
     """`count` clients, each drawn in proportion to its weight w_i (with replacement); an answer counts 1/|S|: unbiased.
+
+    With `renormalise` it counts w_i/Σ_S w_j, so that weights count twice: biased.
 
     >>> weighted(4).among(np.array([0.0, 1.0])).ids(seed=0, round=1, clients=2)
     array([1, 1, 1, 1])
     """
-    return Weighted(_members(count))
+    return Weighted(_members(count), bool(renormalise))
 
 
 def permuted(count: int, renormalise: bool = False) -> Permuted:

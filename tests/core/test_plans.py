@@ -125,3 +125,14 @@ def test_a_rule_may_draw_from_its_key():
 def test_bad_plans(make, text):
     with pytest.raises(ud.InputError, match=text):
         make()
+
+
+def test_weighted_cohorts_can_be_renormalised_and_say_so():
+    """Then weights count twice: in who is drawn, and in the mean of two different members."""
+    problem = ud.problems.quadratic(np.ones((2, 1, 1)), np.array([[0.0], [10.0]]), weights=[0.9, 0.1])
+    plain, twice = (ud.plan.weighted(2, renormalise=flag) for flag in (False, True))
+    assert (str(plain), str(twice)) == ("weighted(2)", "weighted(2, renormalise=True)")
+    a, b = (ud.run(ud.fedsgd(eta=1.0), problem, rounds=40, participation=p, keep_iterates=True) for p in (plain, twice))
+    mixed = a.iterates[1:, 0] == 5.0  # one of each
+    assert mixed.any()
+    np.testing.assert_allclose(b.iterates[1:, 0][mixed], 1.0)

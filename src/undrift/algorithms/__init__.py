@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from ..recipe import Method
 from .centralised import gd, iag, sgd
 from .fedavg import fedavg, fedprox
 from .fedlin import fedlin
@@ -16,7 +16,7 @@ from .scaffold import scaffold
 from .sequential import sequential_fl
 from .split import sflv1, sflv2, ssl
 
-METHODS: dict[str, Callable[..., Any]] = {
+METHODS: dict[str, Callable[..., Method]] = {
     "fedsgd": fedsgd,
     "fedavg": fedavg,
     "fedprox": fedprox,

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import precision
-from ..errors import CheckpointError, DivergenceError, Interrupted
+from ..errors import CheckpointError, DivergenceError, InputError, Interrupted
 from ..plan import Draw
 from ..problems.base import Problem
 from ..protocol import Algorithm, Memory
@@ -211,6 +211,8 @@ def simulate(
     resume: bool = False,
 ) -> Result:
     """Play a run as compiled chunks of rounds; see `undrift.run`."""
+    if observe is not None and not callable(observe):
+        raise InputError(f"observe is a function of the history so far, got {observe!r}")
     run = run.to_play()
     with precision.scope(run.population.dtype):
         return _Simulation(run, observe).play(checkpoint, checkpoint_seconds, resume)

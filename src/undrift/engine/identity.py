@@ -14,17 +14,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import Jaxpr
 
 from ..plan import Plan
 from .description import Run
 
+Traced = Any  # a closed jaxpr, which is a class of its own or (JAX 0.12) a jaxpr with constants
 ADDRESS = re.compile(r"( at)? 0x[0-9a-f]+")  # of a Python object: another process has another
 AT_LEAST = 32  # rounds of a plan that are compared, however few were played
 AT_MOST = 1000  # a user's function takes a millisecond a round
 
 
-def identity(run: Run, program: ClosedJaxpr, *inputs: Any) -> str:
+def identity(run: Run, program: Traced, *inputs: Any) -> str:
     """A hash of everything that decides a run's numbers, the number of rounds excepted; `inputs`: more than the run's own."""
     digest = hashlib.sha256(program_identity(program).encode())
     for leaf in jax.tree.leaves((run, inputs)):
@@ -34,7 +35,7 @@ def identity(run: Run, program: ClosedJaxpr, *inputs: Any) -> str:
     return digest.hexdigest()
 
 
-def program_identity(program: ClosedJaxpr) -> str:
+def program_identity(program: Traced) -> str:
     """A hash of a traced program: its text, and the values of all constants in it."""
     digest = hashlib.sha256(ADDRESS.sub("", str(program.jaxpr)).encode())
     for constant in _constants(program):
@@ -56,19 +57,14 @@ def _add(digest: Any, array: np.ndarray) -> None:
     digest.update(np.ascontiguousarray(array).tobytes())
 
 
-def _constants(program: ClosedJaxpr) -> Iterator[Any]:
-    yield from program.consts
-    yield from _constants_inside(program.jaxpr)
-
-
-def _constants_inside(jaxpr: Jaxpr) -> Iterator[Any]:
-    for equation in jaxpr.eqns:
+def _constants(program: Traced) -> Iterator[Any]:
+    yield from getattr(program, "consts", ())
+    inside: Any = getattr(program, "jaxpr", program)
+    for equation in inside.eqns:
         for value in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
-            if isinstance(value, ClosedJaxpr):
+            if _is_program(value):
                 yield from _constants(value)
-            elif isinstance(value, Jaxpr):
-                yield from _constants_inside(value)
 
 
 def _is_program(value: Any) -> bool:
-    return isinstance(value, ClosedJaxpr | Jaxpr)
+    return isinstance(value, Jaxpr) or isinstance(getattr(value, "jaxpr", None), Jaxpr)

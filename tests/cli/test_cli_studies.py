@@ -137,7 +137,7 @@ def test_words_of_a_run(run, field, value):
         ("stop = { column = 'loss' }", "patience = rounds, which is missing"),
         ("stop = { patience = 2.5 }", "rounds must be a whole number"),
         ("per_client = 'yes'", "per_client must be true or false"),
-        ("participation = { weighted = 1, renormalise = true }", "unknown key of participation 'weighted'"),
+        ("participation = { weighted = 1, replace = true }", "unknown key of participation 'weighted'"),
     ],
 )
 def test_words_that_no_run_understands(run, text):

@@ -45,8 +45,8 @@ def memory_shapes(algorithm: Algorithm, population: Population) -> Memory:
     def make(x: jax.Array, shared: Any, row: Any) -> Memory:
         return Memory(*algorithm.server(x), algorithm.client(x, population.view(shared, row)))
 
-    x = jax.ShapeDtypeStruct((population.dim,), population.dtype)
     with precision.scope(population.dtype):
+        x = jax.ShapeDtypeStruct((population.dim,), population.dtype)
         shapes: Memory = jax.eval_shape(make, x, population.shared, population.row)
     return shapes
 

@@ -79,6 +79,11 @@ def cut_network() -> Problem:
 
 def protocol_of(run: Run) -> Protocol:
     """Read the program of a run's method."""
+    with precision.scope(run.population.dtype):
+        return _protocol_of(run)
+
+
+def _protocol_of(run: Run) -> Protocol:
     algorithm, steps = run.algorithm, int(np.max(np.asarray(run.steps)))
     absent = run.but(failures=0.5).algorithm.exchanges  # where clients may have missed the last round
     memory = memory_shapes(algorithm, run.population)
@@ -98,18 +103,17 @@ def protocol_of(run: Run) -> Protocol:
                 found += rows(step.program, at, depth + 1)
         return found
 
-    with precision.scope(run.population.dtype):
-        ledger = Ledger(algorithm, run.shapes, run.population.sizes, run.oracle)
-        plan = Draw(None, np.full((1, CLIENTS), steps, np.int64), None)
-        opening, special = len(exchanges(algorithm.start)), algorithm.first or ()
-        return Protocol(
-            rows(algorithm.start, 0),
-            rows(special, opening),
-            rows(algorithm.round, opening + len(exchanges(special))),
-            _memory(memory, names),
-            {name: int(column[0]) // CLIENTS for name, column in ledger.rounds(plan, 2).items()},
-            {name: int(column[0]) // CLIENTS for name, column in ledger.start().items()},
-        )
+    ledger = Ledger(algorithm, run.shapes, run.population.sizes, run.oracle)
+    plan = Draw(None, np.full((1, CLIENTS), steps, np.int64), None)
+    opening, special = len(exchanges(algorithm.start)), algorithm.first or ()
+    return Protocol(
+        rows(algorithm.start, 0),
+        rows(special, opening),
+        rows(algorithm.round, opening + len(exchanges(special))),
+        _memory(memory, names),
+        {name: int(column[0]) // CLIENTS for name, column in ledger.rounds(plan, 2).items()},
+        {name: int(column[0]) // CLIENTS for name, column in ledger.start().items()},
+    )
 
 
 def _row(step: Exchange, shapes: Shapes, sent: list[str | None], absent: int, steps: int, depth: int) -> Row:

@@ -254,8 +254,9 @@ def _run(job: Job, place: Path, observe: Observer | None) -> dict[str, bytes]:
     pace = _Pace(observe)
     method = ud.METHODS[job.method](eta=job.eta, solver=solver_from(job.weight_decay, job.clip))
     everyone = job.cohort >= job.clients
-    permuted = job.method == "sequential_fl" and job.turns == ONCE_EACH
-    # The published program weighs the clients of a cohort among themselves.
+    in_turn = method.recipe.ordered
+    permuted = in_turn and job.turns == ONCE_EACH and not everyone
+    # The published program weighs the clients of a cohort among themselves, and the steps of clients in turn not at all.
     among = job.weights == BY_SIZE
     draw = ud.plan.permuted if permuted else ud.plan.uniform
     result = ud.run(
@@ -263,7 +264,9 @@ def _run(job: Job, place: Path, observe: Observer | None) -> dict[str, bytes]:
         build_problem(job),
         rounds=job.rounds,
         steps=job.steps,
-        participation=None if everyone else draw(job.cohort, renormalise=among),
+        participation=None
+        if everyone and not (among and in_turn)
+        else draw(min(job.cohort, job.clients), renormalise=among),
         seed=job.seed,
         record_every=job.record_every,
         on_divergence="continue",

@@ -24,7 +24,7 @@ def costs(outcome: Outcome, cut: int | None = None) -> dict[str, Any]:
     `cut`: how many leading layers SSL leaves at the client.
     """
     job = outcome.job
-    split = cut if job.method == "sequential_fl" else None
+    split = cut if ud.METHODS[job.method](eta=job.eta).recipe.ordered else None
     one = _round(job.data, job.model, job.method, job.steps, min(job.cohort, job.clients), job.batch, split)
     return {axis: outcome.rounds * cost for axis, cost in one.items()}
 

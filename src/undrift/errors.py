@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 from typing import Any
+
+
+_REMEDIES = {
+    errno.ENOSPC: "make room, or choose another place",
+    errno.EDQUOT: "make room, or choose another place",
+    errno.EACCES: "ask for the right to write there, or choose another place",
+    errno.EPERM: "ask for the right to write there, or choose another place",
+    errno.EROFS: "it is mounted read-only: choose another place",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ENOTDIR: "a part of the path is a file: choose another place",
+    errno.EISDIR: "there is a directory of this name: choose another name",
+    errno.ENOENT: "make the directory first, or choose another place",
+}
 
 
 class UndriftError(Exception):
@@ -17,6 +31,23 @@ class InputError(UndriftError, ValueError):
 
 class CheckpointError(UndriftError):
     """A checkpoint cannot be read, or belongs to another run."""
+
+
+class StorageError(UndriftError, OSError):
+    """A file or directory cannot be read or written; what was there before is still there."""
+
+    @classmethod
+    def of(cls, path: Any, error: OSError) -> StorageError:
+        """The refusal of the system in words, with a remedy.
+
+        >>> str(StorageError.of("runs", OSError(28, "No space left on device")))
+        'runs cannot be written or read: No space left on device; make room, or choose another place'
+        """
+        reason = error.strerror or str(error) or type(error).__name__
+        remedy = _REMEDIES.get(error.errno or 0, "choose another place")
+        made = cls(f"{path} cannot be written or read: {reason}; {remedy}")
+        made.errno = error.errno
+        return made
 
 
 class DivergenceError(UndriftError, ArithmeticError):

@@ -7,6 +7,7 @@ DIVERGED = 3
 BAD_CHECKPOINT = 4
 MISSING_DATA = 5
 CLAIM_FAILED = 6
+STORAGE = 7
 INTERRUPTED = 130
 
 EXIT_CODES = {
@@ -17,5 +18,6 @@ EXIT_CODES = {
     BAD_CHECKPOINT: "a checkpoint is corrupt or of another run",
     MISSING_DATA: "data are not here, or could not be downloaded",
     CLAIM_FAILED: "a claim does not hold (reproduce --strict)",
+    STORAGE: "a file cannot be written or read (disk full, no rights, or the directory belongs to another process)",
     INTERRUPTED: "interrupted, the run can be resumed",
 }

@@ -7,7 +7,6 @@ import errno
 from collections.abc import Iterable
 from typing import Any
 
-
 _REMEDIES = {
     errno.ENOSPC: "make room, or choose another place",
     errno.EDQUOT: "make room, or choose another place",

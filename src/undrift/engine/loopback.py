@@ -6,20 +6,14 @@ really becomes bytes and is decoded again at the other end.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import jax
-import numpy as np
 
 from .. import precision
+from .chronicle import Chronicle
 from .description import Run
 from .history import Result
-from .ledger import LINKS
-from .nodes import Call, ClientNode, Parts, Seen, ServerNode
-from .recorder import Recorder
-from .simulate import Observer, Records, divergence
+from .nodes import Call, ClientNode, Parts, ServerNode
+from .simulate import Observer
 
 
 class Direct:
@@ -47,50 +41,14 @@ def nodes_for(run: Run) -> ServerNode:
 
 
 def _play(run: Run, observe: Observer | None) -> Result:
-    began = time.perf_counter()
-    server, recorder = nodes_for(run), Recorder(run)
-    rule = None if run.stop is None else run.stop.start()
-    x_good = np.array(run.x0)
+    server, chronicle = nodes_for(run), Chronicle(run)
+    recorder = chronicle.recorder
     for t in range(run.rounds + 1):
         plan = server.play_round(t)
-        due = t % run.record_every == 0 or t == run.rounds
-        records, suspect = _record(server, run, due)
-        x = np.asarray(server.x)
-        fine = bool(np.all(np.isfinite(x))) and (not due or bool(np.isfinite(records.columns["loss"])))
-        x_good = x if fine else x_good
-        recorder.add(jax.tree.map(lambda v: np.asarray(v)[None], records), plan, t, 1, -1 if fine else t, suspect)
-        if run.stop is not None:
-            if t == 0:
-                run.stop.check(records.columns)
-            rule, met = run.stop.look(rule, records.columns)
-            recorder.stopped = f"{run.stop} in round {t}" if met else None
+        chronicle.note(t, plan, server)
         if observe is not None and observe(recorder.history()) and recorder.stopped is None:
             recorder.stopped = f"the observer asked for it after round {t}"
-        if not fine and run.on_divergence == "stop":
-            raise divergence(recorder.result(x_good, time.perf_counter() - began))
-        if recorder.stopped is not None:
+        if chronicle.over:
             break
-    _compare_with_ledger(recorder, server)
-    return recorder.result(np.asarray(server.x), time.perf_counter() - began)
-
-
-def _record(server: ServerNode, run: Run, due: bool) -> tuple[Records, int]:
-    evaluation = server.evaluate()
-    columns, clients = evaluation.columns, evaluation.clients
-    if not due:
-        columns, clients = jax.tree.map(lambda v: np.full(np.shape(v), np.nan), (columns, clients))
-    seen: Seen = server.seen
-    columns = {**columns, "drift": seen.drift, "drift_worst": seen.drift_worst}
-    if run.drift_of_each:
-        own = [seen.drifts.get(i, np.nan) for i in range(run.population.clients)]
-        clients = {**clients, "drift": np.asarray(own)}
-    suspect: Any = seen.suspect if seen.suspect >= 0 else (evaluation.suspect if due else -1)
-    return Records(columns, clients, np.asarray(server.x)), int(suspect)
-
-
-def _compare_with_ledger(recorder: Recorder, server: ServerNode) -> None:
-    """The bytes that really travelled are the bytes that the ledger counts."""
-    counted = {link: int(sum(part.sum() for part in recorder.columns[f"bytes_{link}"])) for link in LINKS}
-    travelled = {link: server.travelled[link] for link in LINKS}
-    if counted != travelled:
-        raise AssertionError(f"the ledger counts {counted}, but {travelled} travelled")
+    chronicle.compare_with_ledger(server)
+    return chronicle.result(server.x)

@@ -171,16 +171,28 @@ class ServerNode:
         self.slots = [slot] * self.run.population.clients
         self.weights = np.asarray(self.run.population.weights)
         self.travelled = dict.fromkeys((*LINKS, "none"), 0)
-        self.seen = Seen()
+        self.seen, self.complete = Seen(), True
 
     @property
     def x(self) -> jax.Array:
         return self.run.algorithm.model(self.memory)
 
-    def play_round(self, t: int) -> Draw:
-        """Round t (0: the start) with the members that the plan names; those that stay silent hear its first message only."""
+    @property
+    def state(self) -> tuple[Any, list[Any], dict[str, int]]:
+        """All that changes from round to round: memory, slots, bytes that travelled."""
+        return self.memory, list(self.slots), dict(self.travelled)
+
+    @state.setter
+    def state(self, state: tuple[Any, list[Any], dict[str, int]]) -> None:
+        self.memory, self.slots, self.travelled = state[0], list(state[1]), dict(state[2])
+
+    def play_round(self, t: int, plan: Draw | None = None) -> Draw:
+        """Round t (0: the start) with the members that the plan names; those that stay silent hear its first message only.
+
+        `plan`: of this round, where somebody else has drawn it.
+        """
         algorithm, m = self.run.algorithm_at(t), self.run.population.clients
-        plan = self.run.plan.draw(max(t, 1), 1)
+        plan = self.run.plan.draw(max(t, 1), 1) if plan is None else plan
         self.seen = Seen()
         if t == 0:
             self._steps(algorithm.start, 0, Call(0, 0), np.arange(m), np.ones(m, np.int64))
@@ -199,14 +211,21 @@ class ServerNode:
         return plan
 
     def evaluate(self) -> Evaluation:
-        """Ask every client about the model; off the ledger. The server's own data are a second source."""
+        """Ask every client about the model; off the ledger. The server's own data are a second source.
+
+        What a client that gave no answer would have said is NaN, and so is every mean over all.
+        """
         run, x = self.run, self.x
         optimum = () if self.reference is None else jnp.asarray(self.reference.x)
         payload = wire.encode((x, optimum))
         everyone = dict.fromkeys(range(run.population.clients), (1, payload))
         replies = self.transport.deliver(Call(MEASURE, 0), everyone)
         shapes = self.parts.answer_shapes(self.reference is not None)
-        answers, told = _stack([wire.decode(replies[i], shapes) for i in range(run.population.clients)])
+        self.complete = len(replies) == run.population.clients
+        unknown = jax.tree.map(lambda s: np.full(s.shape, np.nan if s.dtype.kind == "f" else 0, s.dtype), shapes)
+        answers, told = _stack(
+            [wire.decode(replies[i], shapes) if i in replies else unknown for i in range(run.population.clients)]
+        )
         weights = jnp.asarray(self.weights)
         found = summarise(x, answers, weights, self.reference, run.per_client)
         columns = dict(found.columns)

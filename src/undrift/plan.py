@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -49,6 +50,17 @@ class Draw(NamedTuple):
             return None if part is None else part[start:stop]
 
         return Draw(cut(self.ids), cut(self.steps), cut(self.answered))
+
+    def without(self, silent: Iterable[int], row: int, clients: int) -> Draw:
+        """The same plan with these clients silent in the round of this row.
+
+        >>> Draw(None, np.array([[2, 2, 2]]), None).without({1}, 0, clients=3).answered
+        array([[ True, False,  True]])
+        """
+        members = np.arange(clients) if self.ids is None else self.ids[row]
+        answered = np.ones(self.steps.shape, bool) if self.answered is None else self.answered.copy()
+        answered[row] &= ~np.isin(members, list(silent))
+        return self._replace(answered=answered)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,6 +282,40 @@ def random_steps(low: int, high: int) -> RandomSteps:
     return RandomSteps(int(low), int(high))
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Absences:
+    """Who was silent in which round of a deployed run, beyond what the plan itself says; see `trace`.
+
+    `possible`: whether anybody could be left out (there was a deadline): methods that rest on everybody's presence know it.
+    """
+
+    silent: Mapping[int, frozenset[int]] = dataclasses.field(default_factory=dict)  # round -> clients
+    members: Mapping[int, tuple[int, ...]] = dataclasses.field(default_factory=dict)  # round -> whom the server asked
+    possible: bool = True
+
+    def apply(self, draw: Draw, first: int, clients: int) -> Draw:
+        """The plan of rounds from `first` on, with the absences."""
+        for row in range(len(draw.steps)):
+            t = first + row
+            asked = self.members.get(t)
+            planned = tuple(range(clients)) if draw.ids is None else tuple(draw.ids[row].tolist())
+            if asked is not None and asked != planned:
+                raise InputError(
+                    f"the trace belongs to another run: in round {t} it asks the clients {list(asked)[:10]}, this plan "
+                    f"{list(planned)[:10]}; take the seed and the participation of the traced run"
+                )
+            if self.silent.get(t):
+                draw = draw.without(self.silent[t], row, clients)
+        return draw
+
+
+def trace(file: str | os.PathLike[str]) -> Absences:
+    """The absences of a deployed run, from the file trace.jsonl in its directory: `ud.run(…, plan=trace(file))` plays them."""
+    from .tracefile import read_trace
+
+    return read_trace(file)
+
+
 Steps = int | Sequence[int] | np.ndarray | RandomSteps | Choice
 
 
@@ -282,6 +328,7 @@ class Plan:
     steps: Steps
     failures: float
     seed: int
+    absences: Absences | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.failures < 1:
@@ -297,7 +344,8 @@ class Plan:
     @property
     def everyone_every_round(self) -> bool:
         """Nobody ever misses a round."""
-        return self.failures == 0 and takes_all(self.participation, self.clients)
+        may_miss = self.failures > 0 or (self.absences is not None and self.absences.possible)
+        return not may_miss and takes_all(self.participation, self.clients)
 
     @property
     def renormalise(self) -> bool:
@@ -322,7 +370,8 @@ class Plan:
         if self.failures > 0:
             chance = randomness.uniform(self.seed, randomness.tag("failure"), np.asarray(rounds)[:, None], members)
             answered = chance >= self.failures
-        return Draw(ids, self._steps(rounds, members), answered)
+        draw = Draw(ids, self._steps(rounds, members), answered)
+        return draw if self.absences is None else self.absences.apply(draw, first, self.clients)
 
     def _steps(self, rounds: range, members: np.ndarray) -> np.ndarray:
         shape = members.shape

@@ -76,7 +76,7 @@ class Coordinator:
         silent: frozenset[int] = frozenset() if t == 0 else talk.absent(members)
         attempt = 0
         while True:
-            draw = without(planned, silent, clients)
+            draw = planned.without(silent, 0, clients) if silent else planned
             talk.begin(t, attempt)
             try:
                 server.play_round(t, draw)
@@ -92,16 +92,3 @@ class Coordinator:
         if t > 0:
             self.state.trace.add(t, draw, attempt + 1, clients)
         return draw
-
-
-def without(planned: Draw, silent: frozenset[int], clients: int) -> Draw:
-    """The plan of a round in which these clients do not answer.
-
-    >>> without(Draw(None, np.array([[2, 2, 2]]), None), frozenset({1}), 3).answered
-    array([[ True, False,  True]])
-    """
-    if not silent:
-        return planned
-    ids = np.arange(clients)[None] if planned.ids is None else planned.ids
-    answers = ~np.isin(ids, list(silent))
-    return planned._replace(answered=answers if planned.answered is None else answers & planned.answered)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import InputError, unknown
 from ..oracles import Oracle
-from ..plan import Everyone, Participation, Plan, RandomSteps, Steps, uniform
+from ..plan import Absences, Everyone, Participation, Plan, RandomSteps, Steps, uniform
 from ..problems.base import Problem
 from ..problems.evaluation import Reference
 from ..problems.population import Population
@@ -56,6 +56,7 @@ class Arguments(TypedDict, total=False):
     diagnostics: bool  # record what the method says about itself too
     stop: Stop | None  # `stop.at(gap=1e-6)`, `stop.patience(20)`: when to end before the last round
     on_divergence: str  # "stop" raises `DivergenceError`, which carries the result so far; "continue" plays on
+    plan: Absences | None  # `plan.trace(file)`: who was silent in a deployed run
     resources: Resources | None  # `Resources.of(m, speeds, link)`, from which virtual seconds are counted
 
 
@@ -82,42 +83,45 @@ class Run:
     on_divergence: str
     resources: Resources
     given_x0: bool = False  # by the user, not by the problem
+    absences: Absences | None = None
 
     @classmethod
-    def of(cls, method: Any, problem: Problem, rounds: int, **arguments: Unpack[Arguments]) -> Run:
-        """The run that these arguments mean, checked."""
+    def of(cls, method: Any, problem: Problem | Population, rounds: int, **arguments: Unpack[Arguments]) -> Run:
+        """The run that these arguments mean, checked; of a population, without its data, the contract of one."""
         for name in arguments:
             if name not in Arguments.__annotations__:
                 raise unknown("argument of a run", name, [*Arguments.__annotations__, "rounds"])
         method = as_method(method)
-        if not isinstance(problem, Problem):
+        if not isinstance(problem, Problem | Population):
             raise InputError(f"a problem is what ud.problems.… returns, got {type(problem).__name__}")
         seed = _whole("seed", arguments.get("seed", 0), 0)
         if seed >= 2**32:
             raise InputError(f"seed must be below 2**32, got {seed}")
+        data, population = (problem, problem.population) if isinstance(problem, Problem) else (None, problem)
         run = cls(
             method,
-            problem,
-            problem.population,
+            data,
+            population,
             _whole("rounds", rounds, 0),
             arguments.get("steps", 1),
             seed,
             _start(arguments.get("x0"), problem, seed),
-            _participation(arguments.get("participation"), method.recipe, problem.population),
+            _participation(arguments.get("participation"), method.recipe, population),
             float(arguments.get("failures", 0.0)),
-            _oracle(arguments.get("oracle"), method.recipe, problem),
+            _oracle(arguments.get("oracle"), method.recipe, population),
             bool(arguments.get("keep_iterates", False)),
             _whole("record_every", arguments.get("record_every", 1), 1),
             bool(arguments.get("per_client", False)),
             bool(arguments.get("diagnostics", False)),
             _stop(arguments.get("stop")),
             _on_divergence(arguments.get("on_divergence", "stop")),
-            _resources(arguments.get("resources"), problem.clients),
+            _resources(arguments.get("resources"), population.clients),
             arguments.get("x0") is not None,
+            _absences(arguments.get("plan")),
         )
         run.plan  # noqa: B018 (refuses steps and cohorts that do not fit)
         if method.recipe.split:
-            problem.check_dialogue(run.oracle)
+            population.check_dialogue(run.oracle)
         return run
 
     def but(self, **changes: Any) -> Run:
@@ -145,12 +149,13 @@ class Run:
             participation=Everyone(),
             steps=_pooled_steps(self.steps),
             failures=0.0,
+            absences=None,
             resources=self.resources.pooled(),
         )
 
     def with_seed(self, seed: int) -> Run:
         """The same run with another seed (and the start that belongs to it, where the problem draws one)."""
-        x0 = self.x0 if self.given_x0 else self.problem.initial(seed)
+        x0 = self.x0 if self.given_x0 else (self.data or self.population).initial(seed)
         return self.but(seed=_whole("seed", seed, 0), x0=x0)
 
     def with_inputs(self, numbers: Any, x0: Any, key: Any) -> Run:
@@ -173,7 +178,7 @@ class Run:
     @cached_property
     def plan(self) -> Plan:
         """Who takes part, with how many steps, and who answers."""
-        return Plan(self.population.clients, self.participation, self.steps, self.failures, self.seed)
+        return Plan(self.population.clients, self.participation, self.steps, self.failures, self.seed, self.absences)
 
     @cached_property
     def every_round(self) -> bool:
@@ -270,12 +275,12 @@ class Run:
         return run
 
 
-def _start(x0: Any, problem: Problem, seed: int) -> np.ndarray:
+def _start(x0: Any, population: Problem | Population, seed: int) -> np.ndarray:
     if x0 is None:
-        return problem.initial(seed)
-    start = np.asarray(x0, problem.dtype)
-    if start.shape != (problem.dim,):
-        raise InputError(f"x0 must have shape (d,) = ({problem.dim},), got {start.shape}")
+        return population.initial(seed)
+    start = np.asarray(x0, population.dtype)
+    if start.shape != (population.dim,):
+        raise InputError(f"x0 must have shape (d,) = ({population.dim},), got {start.shape}")
     if not np.all(np.isfinite(start)):
         raise InputError(f"x0 must be finite, entry {int(np.argmin(np.isfinite(start)))} is not")
     return start
@@ -289,8 +294,8 @@ def _participation(given: Any, recipe: Recipe, population: Population) -> Partic
     return given.among(population.weights)
 
 
-def _oracle(given: Any, recipe: Recipe, problem: Problem) -> Oracle:
-    oracle = given or recipe.oracle or problem.default_oracle
+def _oracle(given: Any, recipe: Recipe, population: Population) -> Oracle:
+    oracle = given or recipe.oracle or population.default_oracle
     if not isinstance(oracle, Oracle):
         raise InputError(f"an oracle is one of ud.oracles.full(), minibatch(b), noisy(variance); got {oracle!r}")
     return oracle
@@ -305,6 +310,12 @@ def _stop(given: Any) -> Stop | None:
 def _on_divergence(given: str) -> str:
     if given not in ON_DIVERGENCE:
         raise unknown("on_divergence", given, ON_DIVERGENCE)
+    return given
+
+
+def _absences(given: Any) -> Absences | None:
+    if given is not None and not isinstance(given, Absences):
+        raise InputError(f"plan is the trace of a deployed run, ud.plan.trace(file); got {given!r}")
     return given
 
 

@@ -116,7 +116,7 @@ class Problem:
 
     def initial(self, seed: int) -> np.ndarray:
         """x_0 where the user gives none."""
-        return np.zeros(self.dim, self.dtype)
+        return self.population.initial(seed)
 
     @cached_property
     def population(self) -> Population:
@@ -156,10 +156,6 @@ class Problem:
     def halves(self) -> Any:
         """The two halves of a cut model."""
         return self.halves_of(self.static)
-
-    def check_dialogue(self, oracle: Oracle) -> None:
-        """Refuse a split dialogue that this problem cannot hold."""
-        self.halves  # noqa: B018
 
     def pooled(self) -> Problem:
         """The same f as the loss of one client that holds all data."""
@@ -255,6 +251,16 @@ class Problem:
     @classmethod
     def oracle_of(cls, static: tuple[Any, ...]) -> Oracle:
         return Full()
+
+    @classmethod
+    def initial_of(cls, static: tuple[Any, ...], dim: int, dtype: np.dtype[Any], seed: int) -> np.ndarray:
+        """x_0 where the user gives none."""
+        return np.zeros(dim, dtype)
+
+    @classmethod
+    def check_dialogue(cls, static: tuple[Any, ...], oracle: Oracle) -> None:
+        """Refuse a split dialogue that problems of this kind cannot hold."""
+        cls.halves_of(static)
 
     @classmethod
     def halves_of(cls, static: tuple[Any, ...]) -> Any:

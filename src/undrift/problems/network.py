@@ -119,14 +119,16 @@ class Network(Problem):
         test = self.shared.get("test")
         return None if test is None else ServerData(self.architecture, test["x"], test["y"])
 
-    def check_dialogue(self, oracle: Oracle) -> None:
-        batch = self.halves.batch
+    @classmethod
+    def check_dialogue(cls, static: tuple[Any, ...], oracle: Oracle) -> None:
+        batch = cls.halves_of(static).batch
         if not isinstance(oracle, MiniBatch) or oracle.size != batch:
             raise InputError(f"a split dialogue exchanges mini-batches of the problem's batch = {batch}, got {oracle}")
 
-    def initial(self, seed: int) -> np.ndarray:
-        with precision.scope(self.dtype):
-            return np.asarray(ravel_pytree(self.architecture.net.init(jax.random.key(seed)))[0])
+    @classmethod
+    def initial_of(cls, static: tuple[Any, ...], dim: int, dtype: np.dtype[Any], seed: int) -> np.ndarray:
+        with precision.scope(dtype):
+            return np.asarray(ravel_pytree(static[0].net.init(jax.random.key(seed)))[0])
 
     def prefers_loop(self, exact: bool) -> bool:
         # Convolutions with weights of their own for every client do not merge into larger operations on a CPU.

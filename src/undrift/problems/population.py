@@ -53,6 +53,14 @@ class Population:
         """How clients take gradients where the user does not say."""
         return self.kind.oracle_of(self.static)
 
+    def initial(self, seed: int) -> np.ndarray:
+        """x_0 where the user gives none."""
+        return self.kind.initial_of(self.static, self.dim, self.dtype, seed)
+
+    def check_dialogue(self, oracle: Oracle) -> None:
+        """Refuse a split dialogue that these clients cannot hold."""
+        self.kind.check_dialogue(self.static, oracle)
+
     @property
     def halves(self) -> Any:
         """The two halves of a cut model."""

@@ -28,7 +28,7 @@ def storage(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, secret: bool = False) -> Iterator[IO[bytes]]:
     """A file that takes the place of `path` when the block ends, and leaves no trace if the block fails.
 
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -44,7 +44,8 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            _with_usual_rights(name)
+            if not secret:
+                _with_usual_rights(name)
             os.replace(name, path)
         except BaseException:
             with suppress(OSError):
@@ -53,9 +54,9 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         _remember_names(path.parent)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """The file with this content, whole or not at all."""
-    with replacing(path) as file:
+def write_bytes(path: Path, content: bytes, secret: bool = False) -> None:
+    """The file with this content, whole or not at all; `secret`: readable by its owner alone."""
+    with replacing(path, secret) as file:
         file.write(content)
 
 

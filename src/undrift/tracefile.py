@@ -37,7 +37,9 @@ def read_lines(file: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     except OSError as error:
         raise InputError(f"the trace {file} cannot be read: {error.strerror or error}") from error
     if not lines or lines[0].get("undrift trace") != FORMAT or "deadline" not in lines[0]:
-        raise InputError(f"{file} is not a trace of undrift (format {FORMAT}): it is the file trace.jsonl of a deployed run")
+        raise InputError(
+            f"{file} is not a trace of undrift (format {FORMAT}): it is the file trace.jsonl of a deployed run"
+        )
     rows = lines[1:]
     for number, row in enumerate(rows, start=1):
         _check(row, number, file)
@@ -60,6 +62,8 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
 
 def _check(row: dict[str, Any], number: int, file: Path) -> None:
     ids, answered, steps = (row.get(name) for name in ("ids", "answered", "steps"))
-    whole = all(isinstance(part, list) and all(type(n) is int and n >= 0 for n in part) for part in (ids, answered, steps))
+    whole = all(
+        isinstance(part, list) and all(type(n) is int and n >= 0 for n in part) for part in (ids, answered, steps)
+    )
     if row.get("round") != number or not whole or not len(ids) == len(answered) == len(steps):  # type: ignore[arg-type]
         raise InputError(f"{file} is damaged: line {number + 1} is not the record of round {number}")

@@ -6,6 +6,7 @@ decided here: a deadline that passes becomes `Silent`, and `coordinator` says wh
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import time
@@ -93,9 +94,7 @@ class Conversation:
         self._answers = {}
         for i, (steps, payload) in messages.items():
             told = self.told.setdefault(i, Told())
-            ask = Ask(
-                self.round, self.attempt, len(told.asks), self.base[i], call.place, call.repeat, steps, payload
-            )
+            ask = Ask(self.round, self.attempt, len(told.asks), self.base[i], call.place, call.repeat, steps, payload)
             told.asks.append(ask)
             self._send(i, ask)
         self._wait(lambda: set(messages) - set(self._answers), self._repeat_asks)
@@ -148,10 +147,8 @@ class Conversation:
             for i in missing:
                 self._send(i, Look(self.round, messages[i]))
 
-        try:
+        with contextlib.suppress(Silent):
             self._wait(lambda: asked - set(self._views), again)
-        except Silent:
-            pass
         self._looking = {}
         return dict(self._views)
 

@@ -102,7 +102,7 @@ class Refused(Frame):
 
 
 class Ask(Frame):
-    """The message of an exchange. `base`: the last round of the site that counts; its memory then is where this round begins."""
+    """The message of an exchange. `base`: the last round of the site that counts; its memory is where this one begins."""
 
     round: Count
     attempt: Count
@@ -171,4 +171,6 @@ def _read(decoder: msgspec.msgpack.Decoder[T], content: bytes, sender: str) -> T
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise FrameError(f"a frame from {sender} cannot be read: {error}: its version or its bytes are wrong") from error
+        raise FrameError(
+            f"a frame from {sender} cannot be read: {error}: its version or its bytes are wrong"
+        ) from error

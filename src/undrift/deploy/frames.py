@@ -39,7 +39,7 @@ class Hello(Frame):
     undrift: Word
     contract: Word  # the hash of the contract that it has accepted, or "" to be shown the contract
     state: Word  # names its state directory: another one means that its memory was lost
-    fresh: bool  # it has no memory yet
+    reset: bool  # begin without memory, if it was lost
     facts: Annotated[bytes, msgspec.Meta(max_length=HEADROOM // 2)]  # what its data look like, see `facts`
 
 

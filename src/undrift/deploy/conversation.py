@@ -29,6 +29,7 @@ from .frames import (
     Look,
     Saw,
     Unable,
+    Welcome,
     read_at_server,
     write,
 )
@@ -79,6 +80,7 @@ class Conversation:
         self.deadline, self.resend, self.clock, self.watch, self.check = deadline, resend, clock, watch, check
         self.base = [NEVER] * len(sites)  # the last round of each site that counts
         self.present: dict[int, int] = {}  # client -> its connection, once it was welcomed
+        self.waiting: dict[int, tuple[Heard, Hello]] = {}  # those that were greeted before the run could begin
         self.gone: dict[int, float] = {i: clock() for i in range(len(sites))}  # client -> since when it is away
         self.round, self.attempt = 0, 0
         self.told: dict[int, Told] = {}
@@ -125,6 +127,16 @@ class Conversation:
             return frozenset()
         now = self.clock()
         return frozenset(i for i in clients if i in self.gone and now - self.gone[i] >= self.deadline)
+
+    def gather(self, complete: Callable[[], bool]) -> None:
+        """Greet whoever comes until everybody has been there; then those that wait can be let in by `admit`."""
+        while not complete():
+            self._one_event(None)
+
+    def admit(self) -> None:
+        """Greet those again that came before the run could begin."""
+        for i, (event, hello) in list(self.waiting.items()):
+            self._welcome(i, event, hello)
 
     def wait_for(self, clients: Iterable[int], enough: Callable[[set[int]], bool] | None = None) -> None:
         """Until these clients are there, or enough of them, however long it takes."""
@@ -179,6 +191,7 @@ class Conversation:
         if i is None:
             self.carrier.drop(event.site, "this site does not belong to the run")
         elif isinstance(event, Connected):
+            self.waiting.pop(i, None)
             self.present.pop(i, None)  # the old connection is over, the new one has not said hello
         elif isinstance(event, Lost):
             self._lose(i, event)
@@ -186,6 +199,8 @@ class Conversation:
             self._hear(i, event)
 
     def _lose(self, i: int, event: Lost) -> None:
+        if i in self.waiting and self.waiting[i][0].connection == event.connection:
+            del self.waiting[i]
         if self.present.get(i) == event.connection:
             del self.present[i]
             self.gone[i] = self.clock()
@@ -205,7 +220,10 @@ class Conversation:
     def _welcome(self, i: int, event: Heard, hello: Hello) -> None:
         reply, taken = self.greet(event.site, hello)
         self.carrier.send(event.site, write(reply))
+        self.waiting.pop(i, None)
         if not taken:
+            if isinstance(reply, Welcome):
+                self.waiting[i] = (event, hello)  # until all others are there too
             return
         self.present[i] = event.connection
         self.gone.pop(i, None)

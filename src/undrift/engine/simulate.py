@@ -233,7 +233,8 @@ class _Simulation:
     def play(self, directory: str | Path | None, seconds: float, resume: bool) -> Result:
         checkpoint = Checkpoint.at(directory, seconds, self._identity)
         if resume and checkpoint is not None and checkpoint.exists():
-            self.carry = checkpoint.load(self.carry, self.recorder)
+            shapes = record_shapes(self.run, self.carry.memory)
+            self.carry = checkpoint.load(self.carry, self.recorder, shapes)
             self._heed_rule()
             if self.recorder.length > self.run.rounds + 1:
                 raise CheckpointError(

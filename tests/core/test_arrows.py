@@ -23,6 +23,7 @@ LEVELS = (
         "schedules",
         "signatures",
         "stop",
+        "sums",
         "vectorise",
         "wire",
     ),

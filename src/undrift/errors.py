@@ -33,7 +33,12 @@ class CheckpointError(UndriftError):
 
 
 class StorageError(UndriftError, OSError):
-    """A file or directory cannot be read or written; what was there before is still there."""
+    """A file or directory cannot be read or written; what was there before is still there.
+
+    `result` keeps what a run had computed when its checkpoint could not be written.
+    """
+
+    result: Any = None
 
     @classmethod
     def of(cls, path: Any, error: OSError) -> StorageError:

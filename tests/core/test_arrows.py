@@ -15,7 +15,7 @@ ROOT = Path(ud.__file__).parent
 LEVELS = (
     ("errors",),
     ("files", "precision", "randomness", "resources", "schedules", "signatures", "stop", "vectorise", "wire"),
-    ("messages", "models", "data", "oracles", "plan", "protocol"),
+    ("messages", "models", "data", "oracles", "ownership", "plan", "protocol"),
     ("compression", "local", "problems", "recipe"),
     ("algorithms", "links"),
     ("engine",),

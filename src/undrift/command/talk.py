@@ -12,14 +12,17 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
+
 
 class Talk:
     """Notes and progress on standard error; results on standard output. Progress only where somebody watches."""
 
     def __init__(self, quiet: bool = False, json: bool = False) -> None:
         self.quiet = quiet
-        self.notes = Console(stderr=True, highlight=False, soft_wrap=True)
-        self.results = Console(highlight=False)
+        # What users name things is shown as it is: brackets are no markup, colons no pictures.
+        self.notes = Console(stderr=True, soft_wrap=True, **PLAIN)
+        self.results = Console(**PLAIN)
         self.watched = self.notes.is_terminal and not quiet and not json
 
     def note(self, text: str) -> None:
@@ -29,13 +32,13 @@ class Talk:
     @contextmanager
     def progress(self) -> Iterator[Progress]:
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
         )
-        console = Console(stderr=True, highlight=False)
+        console = Console(stderr=True, **PLAIN)
         with Progress(*columns, console=console, disable=not self.watched, expand=True, transient=True) as bar:
             yield bar
 

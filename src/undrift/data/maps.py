@@ -14,6 +14,7 @@ import numpy.typing as npt
 from undrift.data.checks import at_least
 from undrift.data.cover import Parts, check_cover
 from undrift.data.errors import MissingDataError, PartitionError
+from undrift.files import write_text
 
 
 def from_map(
@@ -56,7 +57,7 @@ def to_map(parts: Sequence[npt.ArrayLike], path: str | PathLike[str]) -> Path:
     """
     table = {str(client): np.asarray(part, dtype=np.int64).tolist() for client, part in enumerate(parts)}
     path = Path(path)
-    path.write_text(json.dumps(table), encoding="utf-8")
+    write_text(path, json.dumps(table))
     return path
 
 

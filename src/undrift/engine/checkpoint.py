@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import time
 import zipfile
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .. import files
 from ..errors import CheckpointError
 from .identity import plan_identity
 from .recorder import Recorder, joined
@@ -39,9 +39,7 @@ class Checkpoint:
         """`identify`: the identity of the run, which takes a trace of its program to find out."""
         if directory is None:
             return None
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        return cls(folder, seconds, identify)
+        return cls(Path(directory), seconds, identify)
 
     @cached_property
     def identity(self) -> str:
@@ -67,12 +65,7 @@ class Checkpoint:
         buffer = io.BytesIO()
         np.savez(buffer, state=np.array(state), **arrays)
         content = buffer.getvalue()
-        temporary = self.path.with_suffix(".tmp")
-        with temporary.open("wb") as file:
-            file.write(hashlib.sha256(content).digest() + content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.path)
+        files.write_bytes(self.path, hashlib.sha256(content).digest() + content)
         self.saved = time.monotonic()
 
     def load(self, carry: Any, recorder: Recorder) -> Any:
@@ -95,7 +88,8 @@ class Checkpoint:
         return jax.tree.unflatten(structure, [stored[f"carry_{i}"] for i in range(len(leaves))])
 
     def _read(self) -> dict[str, np.ndarray]:
-        raw = self.path.read_bytes()
+        with files.storage(self.path):
+            raw = self.path.read_bytes()
         digest, content = raw[:32], raw[32:]
         if hashlib.sha256(content).digest() != digest:
             raise CheckpointError(

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import precision
-from ..errors import CheckpointError, DivergenceError, InputError, Interrupted
+from ..errors import CheckpointError, DivergenceError, InputError, Interrupted, StorageError
+from ..ownership import Owned, owned
 from ..plan import Draw
 from ..problems.base import Problem
 from ..protocol import Algorithm, Memory
@@ -206,7 +208,7 @@ def simulate(
     run: Run,
     *,
     observe: Observer | None = None,
-    checkpoint: str | Path | None = None,
+    checkpoint: str | Path | Owned | None = None,
     checkpoint_seconds: float = 10.0,
     resume: bool = False,
 ) -> Result:
@@ -214,8 +216,23 @@ def simulate(
     if observe is not None and not callable(observe):
         raise InputError(f"observe is a function of the history so far, got {observe!r}")
     run = run.to_play()
-    with precision.scope(run.population.dtype):
-        return _Simulation(run, observe).play(checkpoint, checkpoint_seconds, resume)
+    with precision.scope(run.population.dtype), _own(checkpoint) as folder:
+        simulation = _Simulation(run, observe)
+        try:
+            return simulation.play(folder, checkpoint_seconds, resume)
+        except StorageError as error:
+            error.result = simulation.so_far()
+            raise
+
+
+@contextmanager
+def _own(checkpoint: str | Path | Owned | None) -> Iterator[Path | None]:
+    """The directory of the checkpoint, which no other process may touch meanwhile."""
+    if checkpoint is None:
+        yield None
+        return
+    with owned(checkpoint) as mine:
+        yield mine.path
 
 
 class _Simulation:
@@ -230,7 +247,11 @@ class _Simulation:
         if run.stop is not None:
             run.stop.check(record_shapes(run, self.carry.memory).columns)
 
-    def play(self, directory: str | Path | None, seconds: float, resume: bool) -> Result:
+    def so_far(self) -> Result | None:
+        """What has been computed, if anything has."""
+        return self._result(np.asarray(self.carry.last_finite)) if self.recorder.length else None
+
+    def play(self, directory: Path | None, seconds: float, resume: bool) -> Result:
         checkpoint = Checkpoint.at(directory, seconds, self._identity)
         if resume and checkpoint is not None and checkpoint.exists():
             self.carry = checkpoint.load(self.carry, self.recorder)

@@ -44,6 +44,7 @@ def place_labels(panel: Axes, marks: Sequence[Mark]) -> None:
             va="center",
             ha="left",
             annotation_clip=False,
+            parse_math=False,  # a label is the user's: a dollar in it is a dollar
             arrowprops={
                 "arrowstyle": "-",
                 "color": mark.colour,

@@ -76,11 +76,12 @@ def locked(lock: Path, *, wait: bool = False) -> Iterator[None]:
             _owner_of(lock).write_text(_who(), encoding="utf-8")
         yield
     finally:
-        with contextlib.suppress(OSError):
-            _owner_of(lock).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # where open files cannot be removed (Windows) it stays
-            lock.unlink(missing_ok=True)
-        held.release(force=True)
+        try:
+            for mark in (_owner_of(lock), lock):
+                with contextlib.suppress(OSError):  # where open files cannot be removed (Windows) it stays
+                    mark.unlink(missing_ok=True)
+        finally:
+            held.release(force=True)
 
 
 def in_use(lock: Path) -> InUse:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from undrift.command import codes
-from undrift.command.directory import names_in
+from undrift.command.directory import names_in, writable
 from undrift.command.parser import EXIT_TEXT
 from undrift.command.talk import Stop, Talk
 from undrift.errors import InputError, Interrupted
@@ -74,6 +74,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.report and not (arguments.items or arguments.all):
         return _report(store, arguments.report, talk)
     items = select(arguments.items, arguments.all)
+    writable(store.root)
     done, stopped = _play(items, store, arguments, talk)
     if arguments.report and not stopped:
         _report(store, arguments.report, talk)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shutil
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -295,3 +296,23 @@ def test_the_library_locks_its_checkpoints_too(tmp_path):
 
     ud.run(ud.fedsgd(eta=0.5), problem, rounds=3, checkpoint=tmp_path, observe=another)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.npz"]
+
+
+def test_killed_while_an_old_run_makes_room(cli, monkeypatch, tmp_path):
+    """What is resumed then is the old run or the new one, never a mixture."""
+    old, new = (["run", "--method", "gd", *TINY, "--eta", eta, "--no-figures"] for eta in ("0.1", "0.2"))
+    cli(*old, "--out", "old")
+    ends = {}
+    for name, words in (("old", old), ("new", new)):
+        cli(*words, "--out", name)
+        ends[Path(name, "study.toml").read_bytes()] = steady(files_of(name))
+    shutil.copytree("old", "counted")
+    done = count_operations(monkeypatch, tmp_path / "counted", lambda: cli(*new, "--out", "counted", "--overwrite"))
+    room = done.index("replace") + 2  # the study has been replaced
+    assert done[:room].count("unlink") >= 3
+    for number in [number for number in changes(done) if number <= room]:
+        place = f"r{number}"
+        shutil.copytree("old", place)
+        killed_at(monkeypatch, tmp_path / place, number, lambda place=place: cli(*new, "--out", place, "--overwrite"))
+        assert cli("run", "--out", place, "--resume", "--no-figures").code == 0
+        assert steady(files_of(place)) == ends[Path(place, "study.toml").read_bytes()], (number, done[number])

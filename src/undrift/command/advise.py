@@ -18,7 +18,7 @@ from ..studies.method import method_factory
 from ..studies.study import Study
 from ..studies.words import scalar
 from . import codes
-from .directory import command_line, names_in
+from .directory import command_line, names_in, writable
 from .setting import study_from_arguments
 from .talk import Stop, Talk
 from .versions import versions
@@ -83,7 +83,7 @@ def _folder(arguments: argparse.Namespace) -> Path | None:
     folder = Path(arguments.out)
     if set(FILES) & set(names_in(folder)) and not arguments.overwrite:
         raise InputError(f"{folder} already holds an advice: --overwrite replaces it")
-    return folder
+    return writable(folder)
 
 
 def _without_steps(arguments: argparse.Namespace) -> argparse.Namespace:

@@ -8,6 +8,7 @@ is killed in between leaves a directory from which `--resume` makes what is miss
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import itertools
 import json
@@ -53,6 +54,7 @@ class RunDirectory:
     def __enter__(self) -> RunDirectory:
         if self.chosen is not None:
             names = names_in(self.chosen)
+            writable(self.chosen)
             if STUDY in names:
                 self._take(self.chosen)
             else:
@@ -214,6 +216,17 @@ def names_in(path: Path) -> list[str]:
         if path.exists() and not path.is_dir():
             raise InputError(f"{path} is a file: choose another directory with --out")
         return contents(path) if path.is_dir() else []
+
+
+def writable(path: Path) -> Path:
+    """The same path; refuses now, before anything is computed, where nothing could be written then."""
+    with files.storage(path):
+        near = next(one for one in (path, *path.absolute().parents) if one.exists())
+        if not near.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(near, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return path
 
 
 def _remove_if_empty(path: Path) -> None:

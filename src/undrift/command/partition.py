@@ -16,7 +16,7 @@ from ..ownership import owned
 from ..studies.networks import model_builder
 from ..studies.partition import draw_parts
 from . import codes
-from .directory import names_in
+from .directory import names_in, writable
 from .dissimilarity import Dissimilarity, dissimilarity
 from .talk import Talk
 
@@ -59,7 +59,7 @@ def checked_place(out: Path, overwrite: bool) -> Path:
             raise InputError(f"{out} already holds files: choose another directory, or --overwrite")
         if not (out / MAP).exists():
             raise InputError(f"{out} holds files that are not a partition of undrift: choose another directory")
-    return out
+    return writable(out)
 
 
 def summary_of(arguments: argparse.Namespace, figures: Heterogeneity, zeta: Dissimilarity) -> dict[str, Any]:

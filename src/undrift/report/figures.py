@@ -58,7 +58,7 @@ def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     """What `draw` draws in the house style, as stem.png and stem.svg."""
     paths = [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")]
     with mpl.rc_context(RC), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # a label in a script that the font does not have
+        warnings.simplefilter("ignore", UserWarning)  # of letters that the font does not have, or labels without room
         figure = draw()
         write_figure(figure, paths[0], dpi=200, facecolor="white")
         figure.set_layout_engine("none")  # it is laid out now, which takes as long as drawing it

@@ -20,7 +20,7 @@ from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
 from .devices import prepare_devices
 from .directory import PAGE, RunDirectory
-from .setting import says_what, study_from_arguments, study_method, with_flags
+from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
 from .talk import Stop, Talk
 
 SINGLE = ("stop", "per_client", "keep_iterates")  # what a grid of runs cannot be told
@@ -77,7 +77,7 @@ def _study(arguments: argparse.Namespace) -> tuple[Study, RunDirectory]:
     """What is to be compared, and where to; nothing is written yet."""
     if arguments.resume and not says_what(arguments):
         directory = RunDirectory.claim(arguments.out, "", False, True)
-        return directory.study(), directory
+        return vouched(directory.study(), arguments), directory
     anything = arguments.study or arguments.problem or arguments.method
     study = study_from_arguments(arguments, None if anything else demo())
     if not study.problem:

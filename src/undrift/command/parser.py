@@ -250,6 +250,9 @@ def _add_setting(parser: argparse.ArgumentParser) -> Any:
         help="devices of the CPU that share the clients (`run` of networks with convolutions: all cores; else 1)",
     )
     _add_wish(setting, "--diagnostics", "record what the method says about itself too")
+    setting.add_argument(
+        "--trust", action="store_true", help="run the programs (file.py:factory) that the study file names, unasked"
+    )
     return setting
 
 

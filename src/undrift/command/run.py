@@ -16,7 +16,7 @@ from ..studies.study import Study
 from . import codes
 from .devices import prepare_devices
 from .directory import PAGE, RunDirectory
-from .setting import says_what, study_from_arguments, study_method, with_flags
+from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
 from .talk import Stop, Talk
 
 
@@ -60,7 +60,7 @@ def _study(arguments: argparse.Namespace) -> tuple[Study, RunDirectory]:
     """What is to be run, and where to; nothing is written yet."""
     if arguments.resume and not says_what(arguments):
         directory = RunDirectory.claim(arguments.out, "", False, True)
-        return directory.study(), directory
+        return vouched(directory.study(), arguments), directory
     study = one_method(study_from_arguments(arguments), arguments)
     stem = f"{study.methods[0].name.rpartition('.py:')[2]}-{study.problem.get('name', '')}"
     return study, RunDirectory.claim(arguments.out, stem, arguments.overwrite, arguments.resume)

@@ -25,13 +25,18 @@ def says_what(arguments: argparse.Namespace) -> bool:
 
 def study_from_arguments(arguments: argparse.Namespace, base: Study | None = None) -> Study:
     """The study that the arguments describe; `base` is used where no file is named."""
-    study = read_study(arguments.study) if arguments.study else (base or Study(problem={}))
+    study = vouched(read_study(arguments.study), arguments) if arguments.study else (base or Study(problem={}))
     if arguments.problem:
         study = study.but(problem=problem_words(arguments.problem))
     given = {key: entry for key in DEFAULTS if (entry := getattr(arguments, key, None)) is not None}
     if "steps" in given:
         given["steps"] = scalar(given["steps"])
     return study.with_run(given)
+
+
+def vouched(study: Study, arguments: argparse.Namespace) -> Study:
+    """The study; with --trust the user vouches for the programs that it names."""
+    return study.trusted() if getattr(arguments, "trust", False) else study
 
 
 def problem_words(word: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import inspect
 import itertools
 import typing
@@ -20,6 +19,7 @@ from ..recipe import THEOREM, Factory, Method, Surroundings, method
 from ..theory.known import Known
 from ..theory.methods import known_of
 from .build import COMPRESSORS, build_schedule
+from .own import MARK, own_module
 from .paths import absolute_method
 from .solver import OPTIONS, solver_from
 from .words import check_kind, construct
@@ -38,15 +38,17 @@ class StudyMethod:
     up: Any = None
     down: Any = None
     exchange: str | None = None
+    asked_by: str | None = dataclasses.field(default=None, compare=False)  # the file that it stands in; None: the user
 
     @classmethod
-    def of(cls, words: Mapping[str, Any], folder: Path = Path()) -> StudyMethod:
+    def of(cls, words: Mapping[str, Any], folder: Path = Path(), asked_by: str | None = None) -> StudyMethod:
         """From the words of the table; a file is relative to `folder`."""
         if not isinstance(words.get("name"), str):
             raise InputError('a method needs name = "…"; `undrift list` shows the names')
         own = {key: words[key] for key in OWN_WORDS if key in words}
         parameters = {key: entry for key, entry in words.items() if key not in OWN_WORDS}
-        return cls(**{**own, "name": absolute_method(own["name"], folder)}, parameters=parameters)
+        own["name"] = absolute_method(own["name"], folder)
+        return cls(**own, parameters=parameters, asked_by=asked_by)
 
     def words(self) -> dict[str, Any]:
         own = {"name": self.name, "label": self.label, **self.parameters}
@@ -59,7 +61,7 @@ class StudyMethod:
     # ----- what it is
     @cached_property
     def factory(self) -> Callable[..., Method]:
-        return method_factory(self.name)
+        return method_factory(self.name, self.asked_by)
 
     @property
     def known(self) -> Known:
@@ -132,28 +134,21 @@ def is_schedule(entry: Any) -> bool:
     return isinstance(entry, Mapping) and "schedule" in entry
 
 
-def method_factory(name: str) -> Callable[..., Method]:
-    """A method by its name, or one's own as path/to/file.py:factory."""
-    path, colon, attribute = name.rpartition(".py:")
+def method_factory(name: str, asked_by: str | None = None) -> Callable[..., Method]:
+    """A method by its name, or one's own as path/to/file.py:factory; `asked_by`: the study file that names it, if one does."""
+    path, colon, attribute = name.rpartition(MARK)
     if not colon:
         if name not in METHODS:
             raise unknown("method", name, METHODS)
         return METHODS[name]
     file = Path(path + ".py").expanduser().resolve()
-    if not file.is_file():
-        raise InputError(f"the method's file {file} does not exist")
-    spec = importlib.util.spec_from_file_location(f"undrift_user_{file.stem}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+    module = own_module(file, asked_by)
     if not hasattr(module, attribute):
         names = [word for word, thing in vars(module).items() if callable(thing) and not word.startswith("_")]
         raise unknown(f"factory in {file.name}", attribute, names)
     found: Any = getattr(module, attribute)
+    if not callable(found):
+        raise InputError(f"{attribute} in {file.name} is {found!r}: a factory is a function that returns an Algorithm")
     return found if isinstance(found, Factory) else method(found)
 
 

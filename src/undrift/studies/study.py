@@ -54,6 +54,10 @@ class Study:
                 raise unknown("key", key, DEFAULTS)
         return self.but(run={**self.run, **words})
 
+    def trusted(self) -> Study:
+        """The same study; the user says that the files of methods which it names may run."""
+        return self.but(methods=tuple(dataclasses.replace(method, asked_by=None) for method in self.methods))
+
     # ----- what it means
     def make_problem(self) -> Problem:
         """The problem of the table [problem]."""
@@ -159,5 +163,5 @@ def study_from(tables: Mapping[str, Any], source: str, folder: Path = Path()) ->
     entries = []
     for number, words in enumerate(methods):
         with located(study.place(f"[[method]] number {number + 1}")):
-            entries.append(StudyMethod.of(words, folder))
+            entries.append(StudyMethod.of(words, folder, asked_by=source))
     return study.but(methods=tuple(entries))

@@ -11,7 +11,7 @@ from .command import codes
 from .command.parser import build_parser
 from .errors import InputError
 
-NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data")
+NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data", "schema")
 COMMANDS = {name: name for name in NAMES} | {"list": "listing"}
 
 

@@ -12,7 +12,7 @@ from cli_helpers import SMALL
 from undrift.studies import own
 
 # Every test says yes to a program of its own: a yes holds for the whole process.
-PROGRAM = '''
+PROGRAM = """
 from pathlib import Path
 import undrift as ud
 
@@ -20,7 +20,7 @@ Path("ran").touch()  # {}
 
 def factory(eta: float):
     return ud.fedsgd.function(eta=eta)
-'''
+"""
 STUDY = """
 [problem]
 name = "figure1"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import tomllib
 from importlib import resources
 from typing import Any
 
@@ -14,7 +13,7 @@ from ..report.promise import Promise, promise_of
 from ..studies.comparison import Outcome, play
 from ..studies.entries import Entry, ready
 from ..studies.method import StudyMethod
-from ..studies.study import DEFAULTS, Study, study_from
+from ..studies.study import DEFAULTS, Study, read_toml, study_from
 from ..theory.methods import COMPARED, COMPARED_ON_NETWORKS
 from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
@@ -70,7 +69,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def demo() -> Study:
     """The study that is run where nothing is asked for: the main methods on embedded data."""
     file = resources.files("undrift.studies") / "demo.toml"
-    return study_from(tomllib.loads(file.read_text(encoding="utf-8")), "the demo study")
+    return study_from(read_toml(file.read_text(encoding="utf-8"), "the demo study"), "the demo study")
 
 
 def _study(arguments: argparse.Namespace) -> tuple[Study, RunDirectory]:

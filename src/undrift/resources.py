@@ -63,7 +63,7 @@ def _speeds(words: Any, clients: int) -> tuple[float, ...]:
     try:
         if isinstance(words, str) and ".." in words:
             low, high = (float(part) for part in words.split(".."))
-            numbers = np.geomspace(low, high, clients) if low > 0 and high > 0 else np.array([low, high])
+            numbers = np.geomspace(low, high, clients) if low > 0 and high > 0 else np.array([np.nan])
         else:
             parts = words.split(",") if isinstance(words, str) else words
             numbers = np.atleast_1d(np.asarray(parts, float))

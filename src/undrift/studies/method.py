@@ -23,7 +23,7 @@ from ..recipe import Factory, Method, Surroundings, method
 from ..theory.known import Known
 from ..theory.methods import known_of
 from .build import COMPRESSORS, build_schedule
-from .own import MARK, own_module
+from .own import MARK, is_own, own_module
 from .paths import absolute_method
 from .schema import WORDS, MethodWords, field_types, is_plain, kind_of, make_table
 from .solver import OPTIONS, solver_from
@@ -58,8 +58,11 @@ class StudyMethod:
         check(MethodWords, own, "a method")
         for key, entry in parameters.items():
             check_sound(key, entry)
+            if isinstance(entry, list) and (not entry or any(isinstance(one, list) for one in entry)):
+                raise InputError(f"{key} must be {NUMBERS_RULE}, got {shown(entry)}")
         own["name"] = absolute_method(own["name"], folder)
-        return cls(**own, parameters=parameters, asked_by=asked_by)
+        made = cls(**own, parameters=parameters, asked_by=asked_by)
+        return made if is_own(made.name) else made.checked()  # of a program only once it may run
 
     def words(self) -> dict[str, Any]:
         own = {"name": self.name, "label": self.label, **self.parameters}

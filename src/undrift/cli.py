@@ -12,7 +12,7 @@ from .command.parser import build_parser
 from .command.streams import patient_streams
 from .errors import InputError, StorageError
 
-NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data")
+NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data", "schema")
 COMMANDS = {name: name for name in NAMES} | {"list": "listing"}
 
 

@@ -12,11 +12,11 @@ from .. import files
 from ..advice import Advice, advise
 from ..advice.adviser import LOCAL_STEPS
 from ..errors import InputError
+from ..gate import scalar
 from ..ownership import owned
 from ..studies.build import build_steps
 from ..studies.method import method_factory
 from ..studies.study import Study
-from ..studies.words import scalar
 from . import codes
 from .directory import command_line, names_in, writable
 from .setting import study_from_arguments

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import tomllib
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,13 @@ from ..report.promise import Promise, promise_of
 from ..studies.comparison import Outcome, play
 from ..studies.entries import Entry, ready
 from ..studies.method import StudyMethod
-from ..studies.study import DEFAULTS, Study, study_from
+from ..studies.study import DEFAULTS, Study, read_toml, study_from
 from ..theory.methods import COMPARED, COMPARED_ON_NETWORKS
 from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
 from .devices import prepare_devices
 from .directory import PAGE, RunDirectory, continue_with
-from .setting import says_what, study_from_arguments, study_method, with_flags
+from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
 from .talk import Stop, Talk
 
 SINGLE = ("stop", "per_client", "keep_iterates")  # what a grid of runs cannot be told
@@ -77,13 +76,13 @@ def _show_json(summary: dict[str, Any], as_json: bool) -> None:
 def demo() -> Study:
     """The study that is run where nothing is asked for: the main methods on embedded data."""
     file = resources.files("undrift.studies") / "demo.toml"
-    return study_from(tomllib.loads(file.read_text(encoding="utf-8")), "the demo study")
+    return study_from(read_toml(file.read_text(encoding="utf-8"), "the demo study"), "the demo study")
 
 
 def _study(arguments: argparse.Namespace, directory: RunDirectory) -> Study:
     """What is to be compared; nothing is written yet."""
     if arguments.resume and not says_what(arguments):
-        return directory.study()
+        return vouched(directory.study(), arguments)
     anything = arguments.study or arguments.problem or arguments.method
     study = study_from_arguments(arguments, None if anything else demo())
     if not study.problem:

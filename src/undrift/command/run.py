@@ -17,7 +17,7 @@ from ..studies.study import Study
 from . import codes
 from .devices import prepare_devices
 from .directory import PAGE, RunDirectory, continue_with
-from .setting import says_what, study_from_arguments, study_method, with_flags
+from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
 from .talk import Stop, Talk
 
 
@@ -51,7 +51,7 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
 def _study(arguments: argparse.Namespace, directory: RunDirectory) -> Study:
     """What is to be run; nothing is written yet."""
     if arguments.resume and not says_what(arguments):
-        return directory.study()
+        return vouched(directory.study(), arguments)
     return one_method(study_from_arguments(arguments), arguments)
 
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from .. import precision
 from ..engine.description import Run
 from ..engine.simulate import fresh_carry, record_shapes
@@ -16,6 +20,7 @@ from ..problems.base import Problem
 from ..problems.network import Network
 from ..recipe import THEOREM, Method
 from .method import StudyMethod
+from .own import is_own
 from .study import Study
 from .words import located
 
@@ -25,6 +30,7 @@ GRID = (0.5, 2.0, 8.0, 32.0)
 NETWORK_STEP, CONVOLUTIONAL_STEP = 0.1, 0.01
 LONGEST_LABEL = 200  # longer ones have no room in a table, a figure or an archive
 NETWORK_GRID = (0.1, 0.3, 1.0, 3.0)
+LOOKED_AT = 1000  # rounds of a schedule, before anything is run
 
 
 class Choice(NamedTuple):
@@ -56,6 +62,7 @@ def ready(study: Study, problem: Problem, grids: bool) -> tuple[Study, list[Entr
     Whatever can be refused is refused here, before anything is run or written.
     """
     steps, entries = study.arguments(problem)["steps"], []
+    study.seeds  # noqa: B018 (refuses a last seed that is none)
     for number, method in enumerate(study.methods):
         with located(study.method_place(number)):
             chosen = choose(method.checked(), problem, steps)
@@ -73,6 +80,8 @@ def _entry(study: Study, method: StudyMethod, problem: Problem, chosen: dict[str
     def run_of(made: Method) -> Run:
         if made.recipe not in alike:
             alike[made.recipe] = checked(study.describe(made, problem))
+            if not is_own(method.name):  # a number of one's own method may mean anything
+                check_schedules(alike[made.recipe])
         return alike[made.recipe].but(method=made)
 
     asked = [key for key, entry in method.parameters.items() if THEOREM in _entries(entry)]
@@ -95,6 +104,19 @@ def checked(run: Run) -> Run:
         if played.stop is not None:
             played.stop.check(record_shapes(played, fresh_carry(played).memory).columns)
     return run
+
+
+def check_schedules(run: Run) -> None:
+    """Refuse numbers that become negative or infinite; looked at are the first rounds and the last."""
+    rounds = np.unique(np.append(np.arange(min(run.rounds, LOOKED_AT)), max(run.rounds - 1, 0)))
+    for name, schedule in run.recipe.schedules:
+        values = np.asarray(jax.vmap(schedule)(jnp.asarray(rounds, jnp.int32)))
+        bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+        if bad.size:
+            raise InputError(
+                f"{name} by schedule must be a finite number ≥ 0 in every round, got {values[bad[0]]:g} in round "
+                f"{rounds[bad[0]] + 1}: give the schedule other numbers"
+            )
 
 
 def choose(method: StudyMethod, problem: Problem, steps: Any) -> dict[str, Choice]:

@@ -28,6 +28,10 @@ class InputError(UndriftError, ValueError):
     """An argument breaks a rule; nothing has been computed."""
 
 
+class WireError(InputError):
+    """A message breaks a rule of the wire; nothing of it was used."""
+
+
 class CheckpointError(UndriftError):
     """A checkpoint cannot be read, or belongs to another run."""
 

@@ -1,32 +1,41 @@
 """Checkpoints: enough to continue a killed run and end with the same bits.
 
-A checkpoint is one file: a SHA-256 of the rest, then an .npz with the method's memory, the records so far and a fingerprint
-of the run. It is written beside the old one and moved into place, so that a crash while writing leaves the old one whole. What
-is saved is what the recorder keeps, which is replaced as a whole when a chunk of rounds is complete: no interrupt can tear it.
+A checkpoint is one file (see `stored`) with the method's memory, the records so far and a fingerprint of the run. It is written
+beside the old one and moved into place, so that a crash while writing leaves the old one whole. What is saved is what the
+recorder keeps, which is replaced as a whole when a chunk of rounds is complete: no interrupt can tear it. What is read is
+checked as a whole before any of it is used.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import time
-import zipfile
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
+import msgspec
 import numpy as np
 
-from .. import files
 from ..errors import CheckpointError
 from .identity import plan_digest_after
 from .recorder import Kept, Recorder
+from .stored import Stored, write
 
 FILE = "checkpoint.npz"
 FORMAT = 2  # costs are running totals; the plan is known by the rounds that were played
+REMEDY = "delete it to start this run again; history.csv and model.npy beside it are not touched"
+
+
+class State(msgspec.Struct, forbid_unknown_fields=True):
+    """What a checkpoint says besides its arrays."""
+
+    identity: str
+    plan: str
+    length: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+    diverged: tuple[Annotated[int, msgspec.Meta(ge=0)], Annotated[int, msgspec.Meta(ge=0)] | None] | None
+    format: int = 1
 
 
 class Checkpoint:
@@ -61,21 +70,16 @@ class Checkpoint:
         arrays |= {f"column_{name}": rows[: kept.length] for name, rows in recorder.columns.items()}
         arrays |= {f"clients_{name}": rows[: kept.length] for name, rows in recorder.clients.items()}
         arrays |= {"iterates": recorder.iterates[: kept.length]} if recorder.run.keep_iterates else {}
-        state = {"format": FORMAT, "identity": self.identity, "plan": kept.drawn.hexdigest()}
-        state |= {"length": kept.length, "diverged": kept.diverged}
-        buffer = io.BytesIO()
-        np.savez(buffer, state=np.array(json.dumps(state)), **arrays)
-        content = buffer.getvalue()
-        files.write_bytes(self.path, hashlib.sha256(content).digest() + content)
+        write(self.path, State(self.identity, kept.drawn.hexdigest(), kept.length, kept.diverged, FORMAT), arrays)
         self.saved = time.monotonic()
 
-    def load(self, recorder: Recorder) -> None:
-        """Put the saved run into the recorder, which holds the beginning of the same run."""
-        stored = self._read()
-        state = json.loads(str(stored["state"]))
-        if state.get("format") != FORMAT or state.get("identity") != self.identity:
+    def load(self, recorder: Recorder, records: Any) -> None:
+        """Put the saved run into the recorder, which holds the beginning of it; `records`: shapes of one round's record."""
+        stored = Stored(self.path, REMEDY)
+        state = stored.state(State)
+        if state.format != FORMAT or state.identity != self.identity:
             raise self._of_another_run()
-        run, played = recorder.run, state["length"] - 1
+        run, played = recorder.run, state.length - 1
         if played > run.rounds:
             raise CheckpointError(
                 f"{self.path} holds {played} rounds already, more than the {run.rounds} asked for: ask for at least as many, "
@@ -87,13 +91,16 @@ class Checkpoint:
                 "than that, or choose another directory"
             )
         drawn = plan_digest_after(run.plan, played)
-        if state["plan"] != drawn.hexdigest():
+        if state.plan != drawn.hexdigest():
             raise self._of_another_run()
+        columns, clients, iterates = _records(stored, state.length, recorder, records)
         leaves, structure = jax.tree.flatten(recorder.kept.carry)
-        carry = jax.tree.unflatten(structure, [stored[f"carry_{i}"] for i in range(len(leaves))])
-        diverged = None if state["diverged"] is None else tuple(state["diverged"])
-        kept = Kept(played + 1, diverged, carry, drawn)
-        recorder.restore(kept, _rows(stored, "column_"), _rows(stored, "clients_"), stored.get("iterates"))
+        saved = [stored.take(f"carry_{i}", np.shape(leaf), leaf.dtype) for i, leaf in enumerate(leaves)]
+        stored.finish()
+        carry = jax.tree.unflatten(structure, saved)
+        if carry.round != state.length:
+            stored.refuse(f"its memory is of round {carry.round}, its records end before round {state.length}")
+        recorder.restore(Kept(state.length, state.diverged, carry, drawn), columns, clients, iterates)
 
     def _of_another_run(self) -> CheckpointError:
         return CheckpointError(
@@ -101,21 +108,18 @@ class Checkpoint:
             "with other versions of undrift or JAX): resume with the original setting, or choose another directory"
         )
 
-    def _read(self) -> dict[str, np.ndarray]:
-        with files.storage(self.path):
-            raw = self.path.read_bytes()
-        digest, content = raw[:32], raw[32:]
-        if hashlib.sha256(content).digest() != digest:
-            raise CheckpointError(
-                f"{self.path} is corrupt (its checksum does not fit): delete it to start this run again; history.csv and "
-                "model.npy beside it are not touched"
-            )
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-                return dict(archive)
-        except (ValueError, OSError, zipfile.BadZipFile) as error:
-            raise CheckpointError(f"{self.path} cannot be read: {error}") from error
 
-
-def _rows(stored: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): array for name, array in stored.items() if name.startswith(prefix)}
+def _records(stored: Stored, length: int, recorder: Recorder, records: Any) -> tuple[Any, Any, Any]:
+    """The records so far, in the order of the recorder's own."""
+    order = stored.names("column_")
+    found = {name: stored.take(f"column_{name}", (length,), np.float64) for name in records.columns}
+    found |= {name: stored.take(f"column_{name}", (length,), None) for name in recorder.ledger.columns}
+    columns = {name: found[name] for name in order if name in found}
+    clients = {
+        name: stored.take(f"clients_{name}", (length, *shape.shape), np.float64)
+        for name, shape in records.clients.items()
+    }
+    if not recorder.run.keep_iterates:
+        return columns, clients, None
+    model = records.iterates
+    return columns, clients, stored.take("iterates", (length, *model.shape), model.dtype)

@@ -261,11 +261,10 @@ class _Simulation:
     def play(self, directory: Path | None, seconds: float, resume: bool) -> Result:
         checkpoint = Checkpoint.at(directory, seconds, self._identity)
         if resume and checkpoint is not None and checkpoint.exists():
-            checkpoint.load(self.recorder)
+            self._load(checkpoint)
             self._heed_rule()
-        with Stop(
-            SIGNALS if checkpoint is not None else SIGNALS[:1]
-        ) as stop:  # nothing to save: SIGTERM may just end it
+        signals = SIGNALS if checkpoint is not None else SIGNALS[:1]  # where nothing is saved SIGTERM may just end it
+        with Stop(signals) as stop:
             try:
                 self._chunks(checkpoint, stop)
                 self._save(checkpoint)
@@ -301,6 +300,10 @@ class _Simulation:
         played, diverged, suspect = (int(number) for number in (carry.round - done, carry.diverged, carry.suspect))
         self.recorder.add(jax.device_get(records), plan, done, played, diverged, suspect, carry)
 
+    def _load(self, checkpoint: Checkpoint) -> None:
+        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), self.carry.memory)
+        checkpoint.load(self.recorder, record_shapes(self.run, shapes))
+
     def _save(self, checkpoint: Checkpoint | None) -> None:
         """Save what is kept, unless it ends with a round that is evaluated only because it is the last.
 
@@ -316,7 +319,7 @@ class _Simulation:
             self._save(checkpoint)
             said = f"stopped after {self.recorder.length - 1} of {self.run.rounds} rounds"
         elif checkpoint is not None and checkpoint.exists() and self.recorder.length > 0:
-            checkpoint.load(self.recorder)
+            self._load(checkpoint)
             said = f"stopped at once: the last saved state is round {self.recorder.length - 1} of {self.run.rounds}"
         else:
             return KeyboardInterrupt()  # nothing was played, or nothing of it is left

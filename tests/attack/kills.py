@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .disk import NEVER, Disk
 from .children import nurseries, play_all
+from .disk import NEVER, Disk
 from .tally import Tally
 from .tasks import COMPARE, DRAWN, OTHER, PICTURED, RUN, References, Said, Task, check_recovery, fresh, undrift
 

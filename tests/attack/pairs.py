@@ -56,6 +56,7 @@ ON_ONE_DIRECTORY: dict[str, tuple[Callable[[Path], Orders], tuple[Task, ...]]] =
     "both overwrite": (_both_overwrite, (RUN, RIVAL)),
     "the same comparison": (_compared, (COMPARE,)),
 }
+ONE_WINS = ("the same run", "different runs", "the same comparison")
 KINDS = (*ON_ONE_DIRECTORY, "without --out", "the same without --out")
 
 
@@ -84,9 +85,12 @@ def _one_directory(
     out = place / "run"
     said = _together(orders(out), late, place, made)
     _check_answers(said, tally)
-    if not any(one.code == 0 for one in said):
+    succeeded = [one.code for one in said].count(0)
+    if not succeeded:
         tally.lost(f"neither succeeded: {[one.err.strip() for one in said]}")
         return said
+    if succeeded == 2 and kind in ONE_WINS:
+        tally.wrong("both say that they wrote the directory, which was there for the second")
     found = [compare(references.of(task), out) for task in tasks]
     if ([], []) in found:
         return said

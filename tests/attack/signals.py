@@ -39,7 +39,8 @@ def attack_signals(count: int, seed: int, folder: Path) -> dict[str, Any]:
     with nurseries(2, folder) as made:
         for (order, said), (task, out) in zip(play_all(made, orders), targets, strict=True):
             first, second = order["signals"]
-            what = f"{signal.Signals(first[1]).name} after {first[0]:.3f} s, {signal.Signals(second[1]).name} {second[0]:g} s later"
+            names = [signal.Signals(number).name for _, number in order["signals"]]
+            what = f"{names[0]} after {first[0]:.3f} s, {names[1]} {second[0]:g} s later"
             with tally.attempt(f"{task.name}: {what}", task.name):
                 check_end(said, order, tally)
                 check_recovery(task, out, references, tally)

@@ -44,7 +44,7 @@ MEMORY = (
 RUN = Task("run", (*MEMORY, "--rounds", "300", "--record-every", "7", "--keep-iterates", "--per-client"))
 DRAWN = Task("run with figures", (*MEMORY, "--rounds", "20"), figures=True)
 OTHER = Task("another run", ("run", "--method", "fedavg", "--problem", "quadratic:clients=4,dim=6", "--rounds", "9"))
-LONG = Task("long run", (*MEMORY, "--rounds", "4000", "--steps", "20..90"))
+LONG = Task("long run", (*MEMORY, "--rounds", "1500", "--steps", "50..200"))
 COMPARE = Task(
     "comparison",
     (

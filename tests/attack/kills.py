@@ -15,29 +15,35 @@ from .tally import Tally
 from .tasks import COMPARE, DRAWN, OTHER, PICTURED, RUN, References, Said, Task, check_recovery, fresh, undrift
 
 PLAYED = (RUN, COMPARE, DRAWN, PICTURED)
+TWICE, OVERWRITING = 0.25, 0.2  # in how many of the cases these are tried as well
 SHARES = (4, 4, 2, 1)  # figures take a second or more to draw
 SECONDS = {RUN: 0.9, COMPARE: 2.0, DRAWN: 2.0, PICTURED: 5.0}  # about how long each takes, from its first line on
 
 
 def attack_kills_played(count: int, seed: int, folder: Path) -> dict[str, Any]:
-    """`count` deaths played in this process (0: one before every change and one inside every write, of every task).
+    """`count` deaths played in this process (0: one before every change of the disk and one inside every write).
 
-    Where `count` is less than there are places to die at, they are spread evenly over them.
+    Where `count` is less than there are places to die at, they are spread evenly over them; of the comparison whose many
+    figures take seconds to draw, only every sixth place is tried.
     """
     tally, references, draw = Tally(), References(folder / "undisturbed"), random.Random(seed)
-    places = [(task, at, fault) for task in PLAYED for at, fault in _places(references.changes(task))]
+    places = [
+        (task, at, fault)
+        for task in PLAYED
+        for at, fault in _places(references.changes(task), every=6 if task is PICTURED else 1)
+    ]
     step = max(1, len(places) // count) if count else 1
     for task, at, fault in places[draw.randrange(step) :: step]:
         kill_once(task, at, fault, folder, references, tally)
-        if draw.random() < 0.25:
+        if draw.random() < TWICE:
             kill_twice(task, at, draw, folder, references, tally)
-        if draw.random() < 0.1:
+        if draw.random() < OVERWRITING:
             kill_overwriting(at, fault, folder, references, tally)
     return tally.counts(seed=seed)
 
 
-def _places(changes: list[str]) -> Iterator[tuple[int, str]]:
-    for at, change in enumerate(changes, 1):
+def _places(changes: list[str], every: int) -> Iterator[tuple[int, str]]:
+    for at, change in list(enumerate(changes, 1))[::every]:
         yield at, "kill"
         if change.startswith("write"):
             yield at, "tear"

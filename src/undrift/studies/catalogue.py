@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import problems
+from .. import memory, problems
 from ..errors import InputError
 from ..problems.base import Problem
 from .networks import network
@@ -50,6 +50,7 @@ def least_squares(
     """
     _at_least(1, clients=clients, samples=samples, dim=dim)
     _at_least(0, alpha=alpha, noise=noise)
+    _fits(2, clients * samples * dim, clients=clients, samples=samples, dim=dim)
     rng = np.random.default_rng(data_seed)
     A = rng.standard_normal((clients, samples, dim))
     centres = np.sqrt(alpha) * rng.standard_normal((clients, 1))
@@ -63,6 +64,7 @@ def logistic_synthetic(
 ) -> Problem:
     """FedLin's appendix K: logistic regression on standard normal features, labels drawn by one true model for all."""
     _at_least(1, clients=clients, samples=samples, dim=dim)
+    _fits(2, clients * samples * dim, clients=clients, samples=samples, dim=dim)
     rng = np.random.default_rng(data_seed)
     A = rng.standard_normal((clients, samples, dim))
     truth = rng.standard_normal(dim)
@@ -79,6 +81,7 @@ def quadratic(
     _at_least(0, heterogeneity=heterogeneity, mu=mu)
     if mu > L:
         raise InputError(f"mu must not exceed L, got mu = {mu}, L = {L}")
+    _fits(4, clients * dim**2, clients=clients, dim=dim)
     rng = np.random.default_rng(data_seed)
     bases, _ = np.linalg.qr(rng.standard_normal((clients, dim, dim)))
     eigenvalues = np.sort(rng.uniform(mu, L, (clients, dim)), axis=1)
@@ -107,9 +110,13 @@ def npz(path: str, kind: str = "auto", l2: float = 0.0) -> Problem:
     Either A is (clients, samples, dim) and b or y (clients, samples); or A is (samples, dim), b or y (samples,), and an
     array `client` (samples,) says whose each sample is.
     """
-    arrays = _read_npz(Path(path))
+    from ..data.formats import read_own_npz  # the room of data takes a second: only those wait who need it
+
+    arrays = read_own_npz(Path(path))
     if "A" not in arrays or not ({"b", "y"} & set(arrays)):
-        raise InputError(f"{path} must hold A and b, or A and y; it holds {', '.join(arrays) or 'nothing'}")
+        raise InputError(
+            f"{path} must hold A and b, or A and y; it holds {', '.join(arrays)[:200] or 'nothing'}: rename or add them"
+        )
     if kind not in ("auto", "least_squares", "logistic"):
         raise InputError(f"kind must be auto, least_squares or logistic, got {kind!r}")
     if kind == "auto":
@@ -119,6 +126,8 @@ def npz(path: str, kind: str = "auto", l2: float = 0.0) -> Problem:
     target = "b" if kind == "least_squares" else "y"
     if target not in arrays:
         raise InputError(f"{kind} needs A and {target}; {path} holds {', '.join(arrays)}")
+    if kind == "least_squares" and l2 != 0:
+        raise InputError(f"l2 belongs to logistic regression, got l2 = {l2} for least squares: leave it out")
     A, values = _by_client(arrays["A"], arrays[target], arrays.get("client"), path)
     return problems.least_squares(A, values) if target == "b" else problems.logistic(A, values, l2=l2)
 
@@ -127,14 +136,6 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
     function.__name__: function
     for function in (digits, least_squares, logistic_synthetic, quadratic, figure1, fedsplit, npz, network)
 }
-
-
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return dict(archive)
-    except Exception as error:  # NumPy raises many kinds for files that are not what they seem
-        raise InputError(f"{path} cannot be read as an .npz file: {error}") from error
 
 
 def _by_client(A: np.ndarray, values: np.ndarray, client: np.ndarray | None, path: str) -> tuple[Any, Any]:
@@ -150,8 +151,25 @@ def _by_client(A: np.ndarray, values: np.ndarray, client: np.ndarray | None, pat
             f"with `client`, A must be (samples, dim) and the others (samples,): got A {A.shape}, target {values.shape}, "
             f"client {client.shape}"
         )
+    if client.dtype.kind not in "iuUSb" and not (client.dtype.kind == "f" and np.isfinite(client).all()):
+        raise InputError(
+            f"`client` in {path} must hold finite numbers or names, got {_first_strange(client)}: say whose each sample is"
+        )
     groups = [np.flatnonzero(client == name) for name in np.unique(client)]
     return [A[rows] for rows in groups], [values[rows] for rows in groups]
+
+
+def _first_strange(client: np.ndarray) -> str:
+    if client.dtype.kind != "f":
+        return f"dtype {client.dtype}"
+    row = int(np.flatnonzero(~np.isfinite(client))[0])
+    return f"{client[row]} in row {row}"
+
+
+def _fits(arrays: int, numbers: int, **sizes: int) -> None:
+    """Refuse what would need more memory than there is, before it is drawn; `numbers`: how many each of the arrays has."""
+    asked = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+    memory.require(8 * arrays * numbers, f"a problem with {asked}", f"take a smaller {' or '.join(sizes)}")
 
 
 def _at_least(least: int, **numbers: float) -> None:

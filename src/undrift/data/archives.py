@@ -38,7 +38,7 @@ class TooLarge(ValueError):
 
 
 @contextmanager
-def damage_named(path: Path, form: str) -> Iterator[None]:
+def damage_named(path: Path, form: str, remedy: str = "remove it and fetch it again") -> Iterator[None]:
     """Turn the many exceptions of a damaged file into one that says which file and what was expected.
 
     Readers of foreign formats raise nearly anything (recursion, overflow, `NotImplementedError`, `tokenize` errors), so only
@@ -50,17 +50,16 @@ def damage_named(path: Path, form: str) -> Iterator[None]:
         raise
     except OSError as error:
         if isinstance(error, gzip.BadGzipFile):
-            raise _damaged(path, form, error) from error
+            raise _damaged(path, form, remedy, error) from error
         raise StorageError.of(path, error) from error
     except Exception as error:
-        raise _damaged(path, form, error) from error
+        raise _damaged(path, form, remedy, error) from error
 
 
-def _damaged(path: Path, form: str, error: Exception) -> DataError:
+def _damaged(path: Path, form: str, remedy: str, error: Exception) -> DataError:
     reason = f"{type(error).__name__}: {str(error)[:_REASONS]}"
     return DataError(
-        f"{path} must be {form}, but reading it failed ({reason}): "
-        f"it is damaged or of another kind; remove it and fetch it again."
+        f"{path} must be {form}, but reading it failed ({reason}): it is damaged or of another kind; {remedy}."
     )
 
 

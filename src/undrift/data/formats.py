@@ -51,6 +51,12 @@ def read_npz(path: Path, keys: Collection[str]) -> list[Array]:
     return [arrays[key] for key in keys]
 
 
+def read_own_npz(path: Path) -> dict[str, Array]:
+    """All arrays of a user's npz file, never unpickling objects; it may be as large as the memory of the machine."""
+    with damage_named(path, "an .npz file of numbers", "save it again with np.savez"):
+        return npz_arrays(path)
+
+
 def read_leaf(folder: Path) -> tuple[Array, Array, list[str]]:
     """Read one LEAF folder of JSON files: pixels (N, 784), labels (N,), and the user of every sample."""
     files = sorted(folder.glob("*.json"))

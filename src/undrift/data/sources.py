@@ -164,10 +164,10 @@ def _read_heart(path: Path) -> Raw:
         tables = [read_uci_table(_in_folder(path, file.name)) for file in entry("heart").files]
         x, diagnosis = (np.concatenate(columns) for columns in zip(*tables, strict=True))
         hospital = np.repeat(np.arange(len(tables)), [len(y) for _, y in tables])
-    if diagnosis.shape != hospital.shape or len(x) != len(hospital):
+    if not x.shape[:1] == diagnosis.shape == hospital.shape or x.ndim == 0:
         raise DataError(
-            f"{path} must have one diagnosis and one hospital per patient, got {len(x)} patients, {diagnosis.shape} "
-            f"and {hospital.shape}: correct the file."
+            f"{path} must have one diagnosis and one hospital per patient, got features of shape {x.shape}, diagnoses "
+            f"{diagnosis.shape} and hospitals {hospital.shape}: correct the file."
         )
     _check_range(path, "a diagnosis", diagnosis, 4)
     _check_range(path, "a hospital", hospital, len(HOSPITALS) - 1)
@@ -177,6 +177,8 @@ def _read_heart(path: Path) -> Raw:
 
 
 def _check_range(path: Path, what: str, column: Array, greatest: int) -> None:
+    if column.dtype.kind not in "iuf":
+        raise DataError(f"{path}: {what} must be a number, got {column.dtype}: correct the file.")
     outside = np.flatnonzero(~((column >= 0) & (column <= greatest) & (column == np.floor(column))))
     if outside.size:
         raise DataError(
@@ -202,6 +204,12 @@ def _read_writers(path: Path) -> Raw:
         train, test = read_npz(path, ("writer_train", "writer_test"))
         return Raw(np.empty(0), np.empty(0), np.empty(0), np.empty(0), train, test)
     tables = [read_idx(_in_folder(path, file.name)) for file in entry("mnist-writers").files]
+    for file, table in zip(entry("mnist-writers").files, tables, strict=True):
+        if table.ndim != 2 or table.shape[1] < 3:
+            raise DataError(
+                f"{path / file.name} must have a row of at least 3 numbers per image, got shape {table.shape}: "
+                f"remove it and fetch it again."
+            )
     # QMNIST has 60,000 test images, of which the first 10,000 are those of MNIST.
     train, test = tables[0], tables[1][:10_000]
     return Raw(np.empty(0), train[:, 0], np.empty(0), test[:, 0], train[:, 2], test[:, 2])

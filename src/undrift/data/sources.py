@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.datasets import load_digits
 
+from undrift.data import cifar
 from undrift.data.catalogue import HOSPITALS, entry
 from undrift.data.download import cache_folder, cached, fetch
 from undrift.data.errors import DataError, DownloadError, MissingDataError
-from undrift.data.formats import CIFAR_BATCHES, read_cifar, read_idx, read_leaf, read_npz, read_uci_table
+from undrift.data.formats import read_idx, read_leaf, read_npz, read_uci_table
 from undrift.data.sets import Array, Folder, stratified_split
 
 DATA_VARIABLE = "UNDRIFT_DATA"
@@ -118,7 +118,7 @@ def _holds(name: str, folder: Path) -> bool:
     if name == "femnist":
         return (folder / "train").is_dir()
     if name == "cifar10":
-        return (folder / CIFAR_BATCHES[0]).is_file()
+        return (folder / cifar.BATCHES[0]).is_file()
     first = entry(name).files[0].name
     return any((folder / candidate).is_file() for candidate in (first, first.removesuffix(".gz")))
 
@@ -135,7 +135,7 @@ def _read_images(name: str, path: Path) -> Raw:
         arrays = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
     elif name == "cifar10":
         tar = path / entry(name).files[0].name
-        arrays = read_cifar(tar if tar.is_file() else path)
+        arrays = cifar.read_cifar(tar if tar.is_file() else path)
     else:
         arrays = [read_idx(_in_folder(path, file.name)) for file in entry(name).files]
     x_train, y_train, x_test, y_test = arrays
@@ -148,6 +148,8 @@ def _with_channel(images: Array) -> Array:
 
 
 def _read_digits() -> Raw:
+    from sklearn.datasets import load_digits  # takes a second: only those wait who need it
+
     table = load_digits()
     x, y = table.images.astype(np.uint8)[..., None], table.target
     train, test = stratified_split(y, _TEST_FRACTION, _SPLIT_SEED)

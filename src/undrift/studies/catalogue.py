@@ -5,20 +5,29 @@ Each is a function of plain numbers. `data_seed` draws the data and has nothing 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from .. import problems
 from ..errors import InputError
+from ..gate import Count, NotNegative, Positive, Seed
 from ..problems.base import Problem
 from .networks import network
 
+COPIES = 3  # of the data, at the peak of making a problem of them
+
 
 def digits(
-    clients: int = 10, classes: int = 2, alpha: float = 1.0, l2: float = 1.0, split: str = "odd", data_seed: int = 0
+    clients: Count = 10,
+    classes: Count = 2,
+    alpha: Positive = 1.0,
+    l2: NotNegative = 1.0,
+    split: Literal["odd", "high"] = "odd",
+    data_seed: Seed = 0,
 ) -> Problem:
     """Handwritten digits (1,797 images of 8×8 pixels, embedded): logistic regression, each client a few classes only.
 
@@ -29,8 +38,6 @@ def digits(
     from .. import data
 
     targets = {"odd": lambda digit: digit % 2 == 1, "high": lambda digit: digit >= 5}
-    if split not in targets:
-        raise InputError(f"split must be one of {', '.join(targets)}, got {split!r}")
     loaded = data.load("digits")
     pixels = np.concatenate([loaded.train.x, loaded.test.x]).reshape(-1, 64).astype(np.float64)
     labels = np.concatenate([loaded.train.y, loaded.test.y])
@@ -42,14 +49,18 @@ def digits(
 
 
 def least_squares(
-    clients: int = 20, samples: int = 500, dim: int = 100, alpha: float = 10.0, noise: float = 0.5, data_seed: int = 0
+    clients: Count = 20,
+    samples: Count = 500,
+    dim: Count = 100,
+    alpha: NotNegative = 10.0,
+    noise: NotNegative = 0.5,
+    data_seed: Seed = 0,
 ) -> Problem:
     """FedLin's problem (14): b_i = A_i x_i + noise with x_i ~ N(u_i, 1), u_i ~ N(0, alpha): clients differ by alpha.
 
     A_i (samples × dim) is standard normal; `alpha` and `noise` are variances.
     """
-    _at_least(1, clients=clients, samples=samples, dim=dim)
-    _at_least(0, alpha=alpha, noise=noise)
+    check_room(clients * samples * dim, f"clients × samples × dim = {clients} × {samples} × {dim}")
     rng = np.random.default_rng(data_seed)
     A = rng.standard_normal((clients, samples, dim))
     centres = np.sqrt(alpha) * rng.standard_normal((clients, 1))
@@ -59,10 +70,10 @@ def least_squares(
 
 
 def logistic_synthetic(
-    clients: int = 10, samples: int = 500, dim: int = 100, l2: float = 0.0, data_seed: int = 0
+    clients: Count = 10, samples: Count = 500, dim: Count = 100, l2: NotNegative = 0.0, data_seed: Seed = 0
 ) -> Problem:
     """FedLin's appendix K: logistic regression on standard normal features, labels drawn by one true model for all."""
-    _at_least(1, clients=clients, samples=samples, dim=dim)
+    check_room(clients * samples * dim, f"clients × samples × dim = {clients} × {samples} × {dim}")
     rng = np.random.default_rng(data_seed)
     A = rng.standard_normal((clients, samples, dim))
     truth = rng.standard_normal(dim)
@@ -72,13 +83,17 @@ def logistic_synthetic(
 
 
 def quadratic(
-    clients: int = 10, dim: int = 20, L: float = 10.0, mu: float = 1.0, heterogeneity: float = 1.0, data_seed: int = 0
+    clients: Count = 10,
+    dim: Count = 20,
+    L: Positive = 10.0,
+    mu: NotNegative = 1.0,
+    heterogeneity: NotNegative = 1.0,
+    data_seed: Seed = 0,
 ) -> Problem:
     """Random quadratics with eigenvalues from mu to L, every client in its own basis, minimisers `heterogeneity` apart."""
-    _at_least(1, clients=clients, dim=dim)
-    _at_least(0, heterogeneity=heterogeneity, mu=mu)
     if mu > L:
-        raise InputError(f"mu must not exceed L, got mu = {mu}, L = {L}")
+        raise InputError(f"mu must not exceed L, got mu = {mu}, L = {L}: choose a smaller mu")
+    check_room(clients * dim * dim, f"clients × dim × dim = {clients} × {dim} × {dim}")
     rng = np.random.default_rng(data_seed)
     bases, _ = np.linalg.qr(rng.standard_normal((clients, dim, dim)))
     eigenvalues = np.sort(rng.uniform(mu, L, (clients, dim)), axis=1)
@@ -94,14 +109,14 @@ def figure1() -> Problem:
     return problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
 
 
-def fedsplit(L: float = 1000.0, mu: float = 1.0) -> Problem:
+def fedsplit(L: Positive = 1000.0, mu: Positive = 1.0) -> Problem:
     """FedLin's appendix J: two clients in the plane on which FedSplit with an odd number of inner steps diverges."""
-    if not 0 < mu <= L:
-        raise InputError(f"the example needs 0 < mu ≤ L, got mu = {mu}, L = {L}")
+    if mu > L:
+        raise InputError(f"the example needs 0 < mu ≤ L, got mu = {mu}, L = {L}: choose a smaller mu")
     return problems.quadratic(np.array([np.diag([L, mu]), np.diag([mu, mu])]), np.array([[1.0, 1.0], [-1.0, 2.0]]))
 
 
-def npz(path: str, kind: str = "auto", l2: float = 0.0) -> Problem:
+def npz(path: str, kind: Literal["auto", "least_squares", "logistic"] = "auto", l2: NotNegative = 0.0) -> Problem:
     """Your own data: an .npz file with A and b (least squares) or A and y (logistic regression, labels −1 and +1).
 
     Either A is (clients, samples, dim) and b or y (clients, samples); or A is (samples, dim), b or y (samples,), and an
@@ -110,8 +125,6 @@ def npz(path: str, kind: str = "auto", l2: float = 0.0) -> Problem:
     arrays = _read_npz(Path(path))
     if "A" not in arrays or not ({"b", "y"} & set(arrays)):
         raise InputError(f"{path} must hold A and b, or A and y; it holds {', '.join(arrays) or 'nothing'}")
-    if kind not in ("auto", "least_squares", "logistic"):
-        raise InputError(f"kind must be auto, least_squares or logistic, got {kind!r}")
     if kind == "auto":
         if "b" in arrays and "y" in arrays:
             raise InputError(f'{path} holds both b and y: say kind = "least_squares" or "logistic"')
@@ -119,6 +132,8 @@ def npz(path: str, kind: str = "auto", l2: float = 0.0) -> Problem:
     target = "b" if kind == "least_squares" else "y"
     if target not in arrays:
         raise InputError(f"{kind} needs A and {target}; {path} holds {', '.join(arrays)}")
+    if target == "b" and l2:
+        raise InputError(f"least squares has no l2, got l2 = {l2}: leave it out, or add rows √l2·I to A with 0 in b")
     A, values = _by_client(arrays["A"], arrays[target], arrays.get("client"), path)
     return problems.least_squares(A, values) if target == "b" else problems.logistic(A, values, l2=l2)
 
@@ -154,7 +169,23 @@ def _by_client(A: np.ndarray, values: np.ndarray, client: np.ndarray | None, pat
     return [A[rows] for rows in groups], [values[rows] for rows in groups]
 
 
-def _at_least(least: int, **numbers: float) -> None:
-    for name, number in numbers.items():
-        if not (np.isfinite(number) and number >= least):
-            raise InputError(f"{name} must be a finite number ≥ {least}, got {number}")
+def check_room(numbers: int, what: str) -> None:
+    """Refuse data that the machine cannot hold, before trying; they are copied when they become a problem."""
+    needed, there = COPIES * 8 * numbers, memory()
+    if there is not None and needed > there:
+        raise InputError(
+            f"{what} numbers need about {_gigabytes(needed)} of memory, and this machine has {_gigabytes(there)}: choose "
+            "smaller numbers"
+        )
+
+
+def memory() -> int | None:
+    """Bytes of memory of this machine, where the system says so."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _gigabytes(count: float) -> str:
+    return f"{count / 1e9:,.1f} GB"

@@ -72,7 +72,8 @@ def _attacked(name: str, share: float, seed: int, folder: Path) -> Counts:
 def surroundings() -> str:
     """The machine and the versions, in one line."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("undrift", "jax", "numpy"))
-    return f"{platform.system()} {platform.machine()} with {os.cpu_count()} cores, Python {platform.python_version()}, {versions}"
+    machine = f"{platform.system()} {platform.machine()} with {os.cpu_count()} cores"
+    return f"{machine}, Python {platform.python_version()}, {versions}"
 
 
 if __name__ == "__main__":

@@ -42,7 +42,14 @@ MEMORY = (
     *("--participation", "uniform:4", "--oracle", "noisy:0.1", "--up", "top_k:5", "--checkpoint-seconds", "0"),
 )
 RUN = Task("run", (*MEMORY, "--rounds", "300", "--record-every", "7", "--keep-iterates", "--per-client"))
-DRAWN = Task("run with figures", (*MEMORY, "--rounds", "20"), figures=True)
+DRAWN = Task(  # its step size is chosen for the user, and said so
+    "run with figures",
+    (
+        *("run", "--method", "fedlin", "--problem", "quadratic:clients=4,dim=6", "--steps", "3", "--rounds", "20"),
+        *("--up", "top_k:3", "--checkpoint-seconds", "0"),
+    ),
+    figures=True,
+)
 OTHER = Task("another run", ("run", "--method", "fedavg", "--problem", "quadratic:clients=4,dim=6", "--rounds", "9"))
 LONG = Task("long run", (*MEMORY, "--rounds", "1500", "--steps", "50..200"))
 COMPARE = Task(

@@ -242,7 +242,9 @@ class _Simulation:
         if resume and checkpoint is not None and checkpoint.exists():
             checkpoint.load(self.recorder)
             self._heed_rule()
-        with Stop(SIGNALS if checkpoint is not None else SIGNALS[:1]) as stop:  # nothing to save: SIGTERM may just end it
+        with Stop(
+            SIGNALS if checkpoint is not None else SIGNALS[:1]
+        ) as stop:  # nothing to save: SIGTERM may just end it
             try:
                 self._chunks(checkpoint, stop)
                 self._save(checkpoint)

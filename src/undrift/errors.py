@@ -54,7 +54,10 @@ class StorageError(UndriftError, OSError):
 
 
 class DivergenceError(UndriftError, ArithmeticError):
-    """The loss stopped being finite. `result` keeps every round up to there."""
+    """The loss stopped being finite. `result` keeps every round up to `round`, the first in which that was seen.
+
+    Where not every round is evaluated it may have happened before: `result.diverged_between` says since when.
+    """
 
     def __init__(self, message: str, *, round: int, client: int | None, result: Any) -> None:
         super().__init__(message)

@@ -11,7 +11,7 @@ from .engine.history import Result
 from .engine.loopback import pass_messages
 from .engine.simulate import Observer, simulate
 from .engine.sweep import Sweep, SweepObserver, points_of, sweep_runs
-from .errors import InputError, unknown
+from .errors import InputError, unknown, whole
 from .problems.base import Problem
 from .recipe import Factory, Method
 
@@ -108,9 +108,7 @@ def sweep(
     single = {"keep_iterates", "on_divergence", "seed", "stop", "per_client"} & set(arguments)
     if single:
         raise InputError(f"sweep does not take {', '.join(sorted(single))}: use run for a single case")
-    seed_list = list(range(seeds)) if isinstance(seeds, int) else [int(s) for s in seeds]
-    if not seed_list:
-        raise InputError("a sweep needs at least one seed")
+    seed_list = _seeds(seeds)
     keys = {name: list(values) for name, values in grid.items()}
     methods = [_method(factory, point) for point in points_of(keys)]
     arguments["on_divergence"] = "continue"
@@ -121,6 +119,16 @@ def sweep(
             alike[made.recipe] = describe(made, problem, rounds=rounds, **arguments)
         runs.append(alike[made.recipe] if made.by_theorem else alike[made.recipe].but(method=made))
     return sweep_runs(runs, keys, seed_list, observe)
+
+
+def _seeds(given: int | Sequence[int]) -> list[int]:
+    rule = "a sweep needs seeds, or how many of them, as whole numbers"
+    if isinstance(given, int | float):
+        return list(range(whole(rule, given, 1)))
+    seeds = [whole(rule, seed, 0, 2**32 - 1) for seed in given]
+    if not seeds:
+        raise InputError("a sweep needs at least one seed")
+    return seeds
 
 
 def _method(factory: Callable[..., Any], point: dict[str, Any]) -> Method:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .errors import InputError, unknown
+from .errors import InputError, unknown, whole
 
 RISING = ("accuracy",)  # columns that are better the larger they are
 
@@ -146,11 +146,10 @@ def patience(rounds: int, column: str = "loss", least: float = 0.0) -> Stop:
     >>> print(patience(10, "test_loss") | at(accuracy=0.9))
     test_loss no better for 10 rounds, or accuracy ≥ 0.9
     """
-    if isinstance(rounds, bool) or int(rounds) != rounds or rounds < 1:
-        raise InputError(f"patience is a whole number of rounds ≥ 1, got {rounds!r}")
+    rounds = whole("patience is a whole number of rounds", rounds, 1)
     if not (np.isfinite(least) and least >= 0):
         raise InputError(f"the least improvement is a share ≥ 0, got {least!r}")
-    return Patience(int(rounds), column, float(least))
+    return Patience(rounds, column, float(least))
 
 
 def _rises(column: str) -> bool:

@@ -105,9 +105,20 @@ class Result:
     rounds: int  # rounds that were played
     setting: dict[str, Any]  # what was run, in words
     seconds: float
-    diverged: tuple[int, int | None] | None = None  # (round, client) where the loss stopped being finite
+    diverged: tuple[int, int | None] | None = None  # (round, client) where the loss was first seen not to be finite
     stopped: str | None = None  # why it ended before its last round, if a rule or an observer stopped it
     clients: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # per client: name -> (rounds + 1, m)
+
+    @property
+    def diverged_between(self) -> tuple[int, int] | None:
+        """The first and the last round in which the loss can have stopped being finite; one, where every round is evaluated.
+
+        With `record_every` nobody looks at the rounds in between, so all that is known is the last one whose loss was finite.
+        """
+        if self.diverged is None:
+            return None
+        seen = np.flatnonzero(np.isfinite(self.history["loss"][: self.diverged[0]]))
+        return (int(seen[-1]) + 1 if seen.size else 0), self.diverged[0]
 
     def save(self, directory: str | Path) -> Path:
         """history.csv, model.npy, iterates.npy and clients.npz (if kept) and, last, summary.json in this directory."""
@@ -130,7 +141,9 @@ class Result:
     def summary(self) -> dict[str, Any]:
         """The last round in numbers, with the setting."""
         last = {name: _plain(column[-1]) for name, column in self.history.items()}
-        diverged = None if self.diverged is None else {"round": self.diverged[0], "client": self.diverged[1]}
+        diverged: dict[str, Any] | None = None
+        if self.diverged is not None and self.diverged_between is not None:
+            diverged = {"round": self.diverged[0], "client": self.diverged[1], "not_before": self.diverged_between[0]}
         return {
             "setting": self.setting,
             "rounds": self.rounds,

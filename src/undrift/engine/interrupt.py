@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import Any
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
@@ -23,8 +23,6 @@ class Stop:
     so. Outside the main thread, and inside another `Stop`, nothing is changed; there the outer one is asked.
     """
 
-    _outermost: ClassVar[Stop | None] = None
-
     def __init__(self, numbers: Sequence[int] = SIGNALS, say: Callable[[], None] | None = None) -> None:
         """`say`: called when the first signal was noted."""
         self.numbers, self.say = numbers, say
@@ -35,18 +33,17 @@ class Stop:
     def __enter__(self) -> Stop:
         if threading.current_thread() is not threading.main_thread():
             return self
-        if Stop._outermost is not None:
-            return Stop._outermost
-        Stop._outermost = self
         for number in self.numbers:
-            if signal.getsignal(number) in DEFAULTS:
-                self._before[number] = signal.getsignal(number)
-                signal.signal(number, self._note)
+            handler = signal.getsignal(number)
+            outer = getattr(handler, "__self__", None)
+            if isinstance(outer, Stop):
+                return outer
+            if handler in DEFAULTS:
+                self._before[number] = handler
+                signal.signal(number, self._note)  # from here on, if it is Ctrl-C, nothing can strike in between
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if Stop._outermost is not self:
-            return
         self._give_back()
         if self.asked is not None and not self._told and kind is None:
             signal.raise_signal(self.asked)  # it came after the last look
@@ -68,4 +65,3 @@ class Stop:
     def _give_back(self) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        Stop._outermost = None

@@ -140,12 +140,10 @@ class Recorder:
 
     def _running(self, name: str, first: int, spent: np.ndarray) -> np.ndarray:
         before = self.columns[name][first - 1 : first] if first else spent[:0]
-        total = np.cumsum(np.concatenate([before, spent]))[len(before) :]
-        if np.any(
-            np.diff(total, prepend=before[:1] if first else 0) < 0
-        ):  # one round's count is far below 2⁶³: it wrapped
+        total = np.cumsum(np.concatenate([before, spent]))
+        if np.any(total[1:] < total[:-1]):  # what one round costs is far below 2⁶³, so this is where it wrapped around
             raise InputError(
                 f"{name} passes 2**63 − 1, the most that is counted, between rounds {first} and {first + len(spent) - 1}: "
                 "take fewer local steps or rounds"
             )
-        return total
+        return total[len(before) :]

@@ -359,11 +359,13 @@ class _Simulation:
 def divergence(result: Result) -> DivergenceError:
     """The error that ends a run whose loss stopped being finite."""
     assert result.diverged is not None
-    t, client = result.diverged
+    assert result.diverged_between is not None
+    (first, t), client = result.diverged_between, result.diverged[1]
     who = "in the mean of all clients" if client is None else f"first at client {client}"
+    when = f"in round {t}" if first == t else f"in round {t}; it stopped being so between rounds {first} and {t}"
     return DivergenceError(
-        f"{result.setting['method']} diverged: the loss is not finite in round {t}, {who}. Everything before is kept in "
-        f".result; take a smaller step size, or on_divergence='continue' to study it",
+        f"{result.setting['method']} diverged: the loss is not finite {when}, {who}. Everything before is kept in .result; take "
+        "a smaller step size, or on_divergence='continue' to study it",
         round=t,
         client=client,
         result=result,

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .errors import InputError
+from .gate import Count, NotNegative, check_value
 from .randomness import device_shuffle_keys, swap_or_not
 
 
@@ -102,13 +102,10 @@ def minibatch(size: int, replace: bool = False) -> MiniBatch:
     has seen everything; a batch larger than the data goes around more than once. With replacement every component is drawn
     independently.
     """
-    if int(size) != size or size < 1:
-        raise InputError(f"a mini-batch needs a whole number of components ≥ 1, got {size!r}")
-    return MiniBatch(int(size), bool(replace))
+    size = check_value("the size of a mini-batch", size, Count)
+    return MiniBatch(size, check_value("replace", replace, bool))
 
 
 def noisy(variance: float) -> Noisy:
     """∇f_i(x) + ξ with Gaussian ξ, E ξ = 0 and E‖ξ‖² = variance: the oracle of FedLin's Theorem 4."""
-    if not (np.isfinite(variance) and variance >= 0):
-        raise InputError(f"the variance of the noise must be finite and ≥ 0, got {variance}")
-    return Noisy(float(variance))
+    return Noisy(check_value("the variance of the noise", variance, NotNegative))

@@ -309,6 +309,11 @@ class Plan:
         drawn = callable(self.steps) or isinstance(self.steps, RandomSteps)
         return isinstance(self.participation, Everyone) and self.failures == 0 and not drawn
 
+    @property
+    def settled(self) -> bool:
+        """Whether the library draws it: then it follows from numbers, and no function of a user's has a say."""
+        return not callable(self.steps) and type(self.participation) in (Everyone, Uniform, Weighted, Permuted)
+
     def draw(self, first: int, count: int) -> Draw:
         """The plan of rounds first, …, first + count − 1 (round 1 is the first)."""
         rounds = range(first, first + count)

@@ -12,7 +12,9 @@ from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of
 
 import undrift as ud
 from processes import ended, go_on, process, wait_for_line
-from undrift.engine import checkpoint, simulate
+from undrift import files
+from undrift.engine import simulate
+from undrift.errors import StorageError
 
 ARGUMENTS = {"rounds": 80, "seed": 7, "keep_iterates": True, **PARTIAL}
 
@@ -82,6 +84,7 @@ import sys
 import numpy as np, optax
 import undrift as ud
 from undrift.engine import simulate
+from undrift.errors import StorageError
 
 simulate.CHUNK_SECONDS = 0.0
 rng = np.random.default_rng(0)
@@ -143,18 +146,18 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path, monke
     method, problem = ud.fedlin(eta=0.05), problem_of(logistic_data(0))
     whole = ud.run(method, problem, **ARGUMENTS)
     monkeypatch.setattr(simulate, "CHUNK_SECONDS", 0.0)
-    real, saved = checkpoint.os.fsync, []
+    real, saved = files.os.fsync, []
 
     def full_disk(file):
         saved.append(file)
-        if len(saved) > 2:
+        if len(saved) > 4:  # two for every file: its content and its name
             raise OSError("no space left on device")
         real(file)
 
-    monkeypatch.setattr(checkpoint.os, "fsync", full_disk)
-    with pytest.raises(OSError, match="no space left"):
+    monkeypatch.setattr(files.os, "fsync", full_disk)
+    with pytest.raises(StorageError, match="no space left"):
         ud.run(method, problem, **ARGUMENTS, checkpoint=tmp_path, checkpoint_seconds=0.0)
-    monkeypatch.setattr(checkpoint.os, "fsync", real)
+    monkeypatch.setattr(files.os, "fsync", real)
     assert (tmp_path / "checkpoint.npz").exists()
     seen = []
     again = ud.run(

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from .. import precision
+from ..envelope import DOWN, Envelope, must_be, seal, unseal
 from .description import Run
 from .history import Result
 from .ledger import LINKS
@@ -23,13 +24,20 @@ from .simulate import Observer, Records, divergence
 
 
 class Direct:
-    """The transport that calls its clients directly."""
+    """The transport that calls its clients directly; what it hands over are sealed frames, as on a network."""
 
     def __init__(self, clients: Sequence[ClientNode]) -> None:
         self.clients = clients
 
     def deliver(self, call: Call, messages: Mapping[int, tuple[int, bytes]]) -> dict[int, bytes]:
-        return {i: self.clients[i].handle(call, steps, payload) for i, (steps, payload) in messages.items()}
+        return {i: self._ask(self.clients[i], call, steps, payload) for i, (steps, payload) in messages.items()}
+
+    @staticmethod
+    def _ask(client: ClientNode, call: Call, steps: int, payload: bytes) -> bytes:
+        told = Envelope(DOWN, client.parts.run_name, client.number, 0, call.place, call.round, call.repeat, steps)
+        came, reply = unseal(client.answer(seal(told, payload)))
+        must_be(came, told.reply())
+        return reply
 
 
 def pass_messages(run: Run, *, observe: Observer | None = None) -> Result:
@@ -42,8 +50,8 @@ def pass_messages(run: Run, *, observe: Observer | None = None) -> Result:
 def nodes_for(run: Run) -> ServerNode:
     """A server whose clients are called directly."""
     parts = Parts(run.contract)
-    clients = [ClientNode(i, run.problem.only(i), parts) for i in range(run.population.clients)]
-    return ServerNode(parts, Direct(clients), run.reference, run.problem.server_data)
+    clients = [ClientNode(i, run.problem.only(i), parts, not_finite=True) for i in range(run.population.clients)]
+    return ServerNode(parts, Direct(clients), run.reference, run.problem.server_data, not_finite=True)
 
 
 def _play(run: Run, observe: Observer | None) -> Result:
@@ -57,7 +65,7 @@ def _play(run: Run, observe: Observer | None) -> Result:
         records, suspect = _record(server, run, due)
         x = np.asarray(server.x)
         fine = bool(np.all(np.isfinite(x))) and (not due or bool(np.isfinite(records.columns["loss"])))
-        x_good = x if fine else x_good
+        x_good = x if fine and due else x_good
         recorder.add(jax.tree.map(lambda v: np.asarray(v)[None], records), plan, t, 1, -1 if fine else t, suspect)
         if run.stop is not None:
             if t == 0:
@@ -90,7 +98,7 @@ def _record(server: ServerNode, run: Run, due: bool) -> tuple[Records, int]:
 
 def _compare_with_ledger(recorder: Recorder, server: ServerNode) -> None:
     """The bytes that really travelled are the bytes that the ledger counts."""
-    counted = {link: int(sum(part.sum() for part in recorder.columns[f"bytes_{link}"])) for link in LINKS}
+    counted = {link: int(recorder.columns[f"bytes_{link}"][recorder.length - 1]) for link in LINKS}
     travelled = {link: server.travelled[link] for link in LINKS}
     if counted != travelled:
         raise AssertionError(f"the ledger counts {counted}, but {travelled} travelled")

@@ -146,8 +146,7 @@ class _Grid:
             for name, column in jax.device_get(records).columns.items():
                 parts.setdefault(name, []).append(np.asarray(column[..., :count], np.float64))
             for recorder, own in zip(recorders, plans if self.per_seed else plans * len(recorders), strict=True):
-                for name, column in recorder.costs(own, done, count).items():
-                    recorder.columns.setdefault(name, []).append(column)
+                recorder.spend(own, done, count)
             done += count
             if observe is not None:
                 observe(done - 1, self.run.rounds)
@@ -165,7 +164,7 @@ class _Grid:
     def _outcomes(self, recorders: list[Recorder], parts: dict[str, list[np.ndarray]]) -> Any:
         columns = {name: np.concatenate(arrays, axis=-1) for name, arrays in parts.items()}
         for name in recorders[0].ledger.columns:
-            per_seed = np.stack([np.cumsum(np.concatenate(recorder.columns[name])) for recorder in recorders])
+            per_seed = np.stack([recorder.columns[name][: self.run.rounds + 1] for recorder in recorders])
             columns[name] = np.broadcast_to(per_seed, (self.batch[0], *per_seed.shape))
         model = jax.vmap(jax.vmap(self.run.algorithm.model))
         x, diverged = np.asarray(model(self.carry.memory.server)), np.asarray(self.carry.diverged)

@@ -5,20 +5,17 @@ Each is a function of plain numbers. `data_seed` draws the data and has nothing 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from .. import problems
+from .. import memory, problems
 from ..errors import InputError
 from ..gate import Count, NotNegative, Positive, Seed
 from ..problems.base import Problem
 from .networks import network
-
-COPIES = 3  # of the data, at the peak of making a problem of them
 
 
 def digits(
@@ -60,7 +57,7 @@ def least_squares(
 
     A_i (samples × dim) is standard normal; `alpha` and `noise` are variances.
     """
-    check_room(clients * samples * dim, f"clients × samples × dim = {clients} × {samples} × {dim}")
+    _fits(2, clients * samples * dim, clients=clients, samples=samples, dim=dim)
     rng = np.random.default_rng(data_seed)
     A = rng.standard_normal((clients, samples, dim))
     centres = np.sqrt(alpha) * rng.standard_normal((clients, 1))
@@ -73,7 +70,7 @@ def logistic_synthetic(
     clients: Count = 10, samples: Count = 500, dim: Count = 100, l2: NotNegative = 0.0, data_seed: Seed = 0
 ) -> Problem:
     """FedLin's appendix K: logistic regression on standard normal features, labels drawn by one true model for all."""
-    check_room(clients * samples * dim, f"clients × samples × dim = {clients} × {samples} × {dim}")
+    _fits(2, clients * samples * dim, clients=clients, samples=samples, dim=dim)
     rng = np.random.default_rng(data_seed)
     A = rng.standard_normal((clients, samples, dim))
     truth = rng.standard_normal(dim)
@@ -93,7 +90,7 @@ def quadratic(
     """Random quadratics with eigenvalues from mu to L, every client in its own basis, minimisers `heterogeneity` apart."""
     if mu > L:
         raise InputError(f"mu must not exceed L, got mu = {mu}, L = {L}: choose a smaller mu")
-    check_room(clients * dim * dim, f"clients × dim × dim = {clients} × {dim} × {dim}")
+    _fits(4, clients * dim**2, clients=clients, dim=dim)
     rng = np.random.default_rng(data_seed)
     bases, _ = np.linalg.qr(rng.standard_normal((clients, dim, dim)))
     eigenvalues = np.sort(rng.uniform(mu, L, (clients, dim)), axis=1)
@@ -122,9 +119,13 @@ def npz(path: str, kind: Literal["auto", "least_squares", "logistic"] = "auto", 
     Either A is (clients, samples, dim) and b or y (clients, samples); or A is (samples, dim), b or y (samples,), and an
     array `client` (samples,) says whose each sample is.
     """
-    arrays = _read_npz(Path(path))
+    from ..data.formats import read_own_npz  # the room of data takes a second: only those wait who need it
+
+    arrays = read_own_npz(Path(path))
     if "A" not in arrays or not ({"b", "y"} & set(arrays)):
-        raise InputError(f"{path} must hold A and b, or A and y; it holds {', '.join(arrays) or 'nothing'}")
+        raise InputError(
+            f"{path} must hold A and b, or A and y; it holds {', '.join(arrays)[:200] or 'nothing'}: rename or add them"
+        )
     if kind == "auto":
         if "b" in arrays and "y" in arrays:
             raise InputError(f'{path} holds both b and y: say kind = "least_squares" or "logistic"')
@@ -144,14 +145,6 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
 }
 
 
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return dict(archive)
-    except Exception as error:  # NumPy raises many kinds for files that are not what they seem
-        raise InputError(f"{path} cannot be read as an .npz file: {error}") from error
-
-
 def _by_client(A: np.ndarray, values: np.ndarray, client: np.ndarray | None, path: str) -> tuple[Any, Any]:
     if client is None:
         if A.ndim != 3:
@@ -165,27 +158,22 @@ def _by_client(A: np.ndarray, values: np.ndarray, client: np.ndarray | None, pat
             f"with `client`, A must be (samples, dim) and the others (samples,): got A {A.shape}, target {values.shape}, "
             f"client {client.shape}"
         )
+    if client.dtype.kind not in "iuUSb" and not (client.dtype.kind == "f" and np.isfinite(client).all()):
+        raise InputError(
+            f"`client` in {path} must hold finite numbers or names, got {_first_strange(client)}: say whose each sample is"
+        )
     groups = [np.flatnonzero(client == name) for name in np.unique(client)]
     return [A[rows] for rows in groups], [values[rows] for rows in groups]
 
 
-def check_room(numbers: int, what: str) -> None:
-    """Refuse data that the machine cannot hold, before trying; they are copied when they become a problem."""
-    needed, there = COPIES * 8 * numbers, memory()
-    if there is not None and needed > there:
-        raise InputError(
-            f"{what} numbers need about {_gigabytes(needed)} of memory, and this machine has {_gigabytes(there)}: choose "
-            "smaller numbers"
-        )
+def _first_strange(client: np.ndarray) -> str:
+    if client.dtype.kind != "f":
+        return f"dtype {client.dtype}"
+    row = int(np.flatnonzero(~np.isfinite(client))[0])
+    return f"{client[row]} in row {row}"
 
 
-def memory() -> int | None:
-    """Bytes of memory of this machine, where the system says so."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _gigabytes(count: float) -> str:
-    return f"{count / 1e9:,.1f} GB"
+def _fits(arrays: int, numbers: int, **sizes: int) -> None:
+    """Refuse what would need more memory than there is, before it is drawn; `numbers`: how many each of the arrays has."""
+    asked = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+    memory.require(8 * arrays * numbers, f"a problem with {asked}", f"take a smaller {' or '.join(sizes)}")

@@ -28,6 +28,7 @@ from .words import located
 GRID = (0.5, 2.0, 8.0, 32.0)
 # Networks have no rule: usual values, and a grid on both sides.
 NETWORK_STEP, CONVOLUTIONAL_STEP = 0.1, 0.01
+LONGEST_LABEL = 200  # longer ones have no room in a table, a figure or an archive
 NETWORK_GRID = (0.1, 0.3, 1.0, 3.0)
 LOOKED_AT = 1000  # rounds of a schedule, before anything is run
 
@@ -142,12 +143,22 @@ def choose(method: StudyMethod, problem: Problem, steps: Any) -> dict[str, Choic
 
 
 def distinct_labels(methods: Iterable[StudyMethod]) -> list[str]:
-    """One label per method; a method that stands there twice is numbered."""
-    plain = [method.title for method in methods]
-    return [
-        title if plain.count(title) == 1 else f"{title} #{plain[: number + 1].count(title)}"
-        for number, title in enumerate(plain)
-    ]
+    """One label per method; a method that stands there twice is numbered.
+
+    >>> distinct_labels([StudyMethod("gd"), StudyMethod("gd"), StudyMethod("gd", label="gd #1")])
+    ['gd #1 #1', 'gd #2', 'gd #1 #2']
+    """
+    labels = [method.title for method in methods]
+    for label in labels:
+        if not isinstance(label, str) or len(label) > LONGEST_LABEL or not label.isprintable():
+            raise InputError(
+                f"a label is one line of at most {LONGEST_LABEL} printable characters, got {str(label)[:80]!r}: shorten it"
+            )
+    while twice := next((label for label in labels if labels.count(label) > 1), None):
+        places = [number for number, label in enumerate(labels) if label == twice]
+        for count, number in enumerate(places, start=1):
+            labels[number] = f"{twice} #{count}"
+    return labels
 
 
 def _entries(entry: Any) -> list[Any]:

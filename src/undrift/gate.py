@@ -81,13 +81,14 @@ def check(table: type[Table], words: Mapping[str, Any], what: str, before: str =
 
 
 def check_value(key: str, value: Any, kind: Any) -> Any:
-    """The value, a whole number as a float where a number is wanted; refuses one that is not of this kind.
+    """The value, as plain Python of this kind (a number of NumPy's too); refuses one that is not.
 
     >>> check_value("eta", float("nan"), Positive)
     Traceback (most recent call last):
     undrift.errors.InputError: eta must be a finite number, got nan
     """
-    return _check_field(key, value, kind, Field(key, key, type_info(kind)))
+    plain = value.item() if getattr(value, "ndim", None) == 0 else value
+    return _check_field(key, plain, kind, Field(key, key, type_info(kind)))
 
 
 def _check_field(key: str, value: Any, kind: Any, field: Field) -> Any:

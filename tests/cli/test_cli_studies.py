@@ -188,7 +188,7 @@ def test_schedules_in_words():
         ("eta = { schedule = 'exponential' }", "unknown schedule 'exponential'.*exponential_decay"),
         ("eta = { schedule = 'inverse', scal = 1.0 }", "did you mean 'scale'"),
         ("eta = { schedule = 'inverse' }", "needs scale, offset"),
-        ("eta = { schedule = 'inverse', scale = -1.0, offset = 1.0 }", "must be a finite number > 0"),
+        ("eta = { schedule = 'inverse', scale = -1.0, offset = 1.0 }", "scale of an inverse schedule must be a number > 0"),
         ("eta = { schedule = 'linear_schedule', init_value = 0.1 }", "needs end_value"),
         ("eta = { value = 0.1 }", "eta must be a number"),
         ("eta = 0.1\nkeep_solver = { schedule = 'inverse', scale = 1.0, offset = 2.0 }", "keep_solver must be true or false"),

@@ -364,8 +364,8 @@ def divergence(result: Result) -> DivergenceError:
     who = "in the mean of all clients" if client is None else f"first at client {client}"
     when = f"in round {t}" if first == t else f"in round {t}; it stopped being so between rounds {first} and {t}"
     return DivergenceError(
-        f"{result.setting['method']} diverged: the loss is not finite {when}, {who}. Everything before is kept in .result; take "
-        "a smaller step size, or on_divergence='continue' to study it",
+        f"{result.setting['method']} diverged: the loss is not finite {when}, {who}. Everything before is kept in .result; "
+        "take a smaller step size, or on_divergence='continue' to study it",
         round=t,
         client=client,
         result=result,

@@ -55,7 +55,8 @@ def run(
     `Resources.of(m, speeds, link)`, from which the virtual seconds in the history are counted.
 
     observe: a function of the history so far, called after every chunk of rounds (about half a second); True stops the run.
-    checkpoint: a directory that allows `resume=True` to continue after a crash, with the same bits.
+    checkpoint: a directory that allows `resume=True` to continue after a crash, with the same bits. It belongs to this run
+    until it ends; if it is another's, or cannot be written, `StorageError` says so and carries the result so far.
 
     >>> import numpy as np, undrift as ud
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))

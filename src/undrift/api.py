@@ -12,6 +12,7 @@ from .engine.loopback import pass_messages
 from .engine.simulate import Observer, simulate
 from .engine.sweep import Sweep, SweepObserver, points_of, sweep_runs
 from .errors import InputError, unknown
+from .gate import NotNegative, check_value, shown
 from .problems.base import Problem
 from .recipe import Factory, Method
 
@@ -63,6 +64,7 @@ def run(
     >>> f"{r.x[0]:.6f} after {r.history['bytes_up'][-1]} bytes up"
     '34.333333 after 9616 bytes up'
     """
+    check_value("checkpoint_seconds", checkpoint_seconds, NotNegative)
     described = describe(method, problem, rounds=rounds, **arguments)
     return simulate(
         described, observe=observe, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume
@@ -111,7 +113,7 @@ def sweep(
     seed_list = list(range(seeds)) if isinstance(seeds, int) else [int(s) for s in seeds]
     if not seed_list:
         raise InputError("a sweep needs at least one seed")
-    keys = {name: list(values) for name, values in grid.items()}
+    keys = _grid(grid)
     methods = [_method(factory, point) for point in points_of(keys)]
     arguments["on_divergence"] = "continue"
     alike: dict[Any, Run] = {}  # runs that differ in numbers only are described once
@@ -121,6 +123,15 @@ def sweep(
             alike[made.recipe] = describe(made, problem, rounds=rounds, **arguments)
         runs.append(alike[made.recipe] if made.by_theorem else alike[made.recipe].but(method=made))
     return sweep_runs(runs, keys, seed_list, observe)
+
+
+def _grid(given: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    if not isinstance(given, Mapping):
+        raise InputError(f"a grid is a dictionary of lists such as {{'eta': [0.1, 0.2]}}, got {shown(given)}")
+    for name, values in given.items():
+        if isinstance(values, str) or not hasattr(values, "__iter__") or not len(values):
+            raise InputError(f"the grid of {name} must be a list of values that is not empty, got {shown(values)}")
+    return {name: list(values) for name, values in given.items()}
 
 
 def _method(factory: Callable[..., Any], point: dict[str, Any]) -> Method:

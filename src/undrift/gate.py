@@ -40,6 +40,7 @@ Whole = Annotated[int, Meta(ge=0, le=LARGEST)]
 Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
+Failures = Annotated[float, Meta(ge=0, lt=1, extra={"rule": "a probability in [0, 1)"}, examples=[0.1])]
 DEEPEST = 8  # tables in tables: no input needs more
 LONGEST = 120  # letters of a value that a complaint repeats
 _WHOLE = re.compile(r"[+-]?[0-9]+")

@@ -116,7 +116,7 @@ def test_unknown_parameters_name_the_nearest(name):
         (lambda: ud.fedavg(eta=0.1).with_numbers(eta=-1.0), "eta must be a finite number > 0"),
         (lambda: ud.compressed(ud.fedlin(eta=0.1), up=ud.top_k(2)), "fedlin has the exchanges local, gradient: say which"),
         (lambda: ud.compressed(ud.fedavg(eta=0.1), up=ud.top_k(2), exchange="locale"), "did you mean 'local'"),
-        (lambda: ud.oracles.minibatch(0), "the size of a mini-batch must be a whole number ≥ 1 and ≤ 2147483647, got 0"),
+        (lambda: ud.oracles.minibatch(0), "mini-batch.* whole number .*≥ 1.*got 0"),
         (lambda: ud.oracles.noisy(-1.0), "variance of the noise must be a number ≥ 0, got -1.0"),
     ],
 )  # fmt: skip

@@ -110,7 +110,7 @@ ONE = [
     ("--stop gap", "column=value", "got 'gap'"),
     ("--stop gapp=1", "unknown column", "did you mean 'gap'"),
     ("--stop gap=nan", "stop.gap must be a finite number", "got nan"),
-    ("--stop patience=0", "patience, in rounds, must be a whole number ≥ 1", "got 0"),
+    ("--stop patience=0", "patience", "whole number", "got 0"),
     ("--stop gap=1,gap=2", "gap is given twice", "leave one out"),
     ("--seeds 2", "unrecognized arguments: --seeds", "a flag of `undrift compare`"),
     ("--per-client=yes", "--per-client", "ignored explicit argument 'yes'"),

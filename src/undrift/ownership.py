@@ -128,6 +128,8 @@ def _owner_of(lock: Path) -> Path:
 
 
 def _who() -> str:
+    program = Path(sys.argv[0] if sys.argv else "")
+    name = program.parent.name if program.name == "__main__.py" else program.name  # python -m undrift
+    command = shlex.join([name, *sys.argv[1:]])[:200]
     since = time.strftime("%Y-%m-%d %H:%M:%S")
-    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200] if sys.argv and sys.argv[0] else "Python"
     return f"process {os.getpid()} on {socket.gethostname()} since {since} ({command})\n"

@@ -53,7 +53,7 @@ ATTACKS = {
                      0, 200, _own("kills", "attack_kills_played")),
     "signals": Attack("two signals in a row (INT, TERM, HUP), then `--resume`", 100, 100, _own("signals", "attack_signals")),
     "pairs": Attack("two processes on one directory", 50, 50, _own("pairs", "attack_pairs")),
-    "storage": Attack("full, read-only or broken disk; closed, full or unread output", 200, 200,
+    "storage": Attack("full, read-only or broken disk; closed, full or unread output", 120, 120,
                       _own("storage", "attack_storage")),
     "inputs": Attack("bad input", 0, 400, _own("inputs", "attack_inputs")),
     "wire": Attack("random and damaged payloads", 100_000, 100_000, _wire),

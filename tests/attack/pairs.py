@@ -57,7 +57,7 @@ ON_ONE_DIRECTORY: dict[str, tuple[Callable[[Path], Orders], tuple[Task, ...]]] =
     "the same comparison": (_compared, (COMPARE,)),
 }
 ONE_WINS = ("the same run", "different runs", "the same comparison")
-KINDS = (*ON_ONE_DIRECTORY, "without --out", "the same without --out")
+KINDS = ("the same without --out", *ON_ONE_DIRECTORY, "without --out")
 
 
 def attack_pairs(count: int, seed: int, folder: Path) -> dict[str, Any]:

@@ -33,17 +33,13 @@ STREAMS = {
 
 
 def attack_storage(count: int, seed: int, folder: Path) -> dict[str, Any]:
-    """About `count` refusals of the disk (0: one at every change of every task), and every kind of lost reader."""
+    """About `count` refusals of the disk (0: every kind at every change of every task), and every kind of lost reader."""
     tally, references, draw = Tally(), References(folder / "undisturbed"), random.Random(seed)
-    places = [
-        (task, at, refusal)
-        for task in (RUN, COMPARE, DRAWN)
-        for at in range(1, len(references.changes(task)) + 1)
-        for refusal in REFUSALS
-    ]
+    places = [(task, at) for task in (RUN, COMPARE, DRAWN) for at in range(1, len(references.changes(task)) + 1)]
     step = max(1, len(places) // count) if count else 1
-    for task, at, refusal in places[draw.randrange(step) :: step]:
-        refuse(task, at, refusal, folder, references, tally)
+    for i, (task, at) in enumerate(places[draw.randrange(step) :: step]):
+        for refusal in REFUSALS if not count else [REFUSALS[i % len(REFUSALS)]]:
+            refuse(task, at, refusal, folder, references, tally)
     with _small_disk(folder / "small") as small:
         if small is not None:
             fill(small, folder, references, tally)

@@ -65,7 +65,6 @@ def test_study_files(cli, old, new, texts):
         (["explain", "fedlim"], "did you mean 'fedlin'"),
         (["list", "metods"], "did you mean 'methods'"),
         (["explian", "fedlin"], "did you mean explain?"),
-        (["run", "--problem", "npz:missing.npz", "--method", "fedlin"], "cannot be read as an .npz"),
     ],
 )
 def test_flags(cli, words, text):

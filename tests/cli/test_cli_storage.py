@@ -195,7 +195,8 @@ def test_output_that_has_no_room_is_said(cli, monkeypatch):
 def test_shells(tmp_path, redirection, code, said):
     """To the very end of the interpreter, which flushes what is left."""
     command = f"set -o pipefail; {sys.executable} -m undrift run --help {redirection}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False)
+    usual = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False, env=usual)
     assert done.returncode == code
     assert done.stderr.startswith(said)
     assert "Exception" not in done.stderr

@@ -326,4 +326,22 @@ CASES = [
     of_call(
         "an unknown way to fill in", lambda: ud.data.load("digits", impute="median"), "impute", "'median'", "choose one"
     ),
+    of_call(
+        "a partition beyond memory",
+        lambda: ud.data.dirichlet(LABELS, 10**15, 1.0, min_size=0),
+        *("of memory", f"{10**15} clients", "take fewer clients"),
+    ),
+    of_call(
+        "ExDir beyond memory",
+        lambda: ud.data.exdir(LABELS, 10**15, 2, 1.0, min_size=0),
+        *("of memory", f"{10**15} clients", "take fewer clients"),
+    ),
+    of_call(
+        "alpha NaN", lambda: ud.data.dirichlet(LABELS, 2, np.nan), "finite and above 0", "got nan", "a small alpha"
+    ),
+    of_call("alpha 0", lambda: ud.data.exdir(LABELS, 2, 2, 0.0), "finite and above 0", "got 0.0", "a large one"),
+    of_call(
+        "no classes", lambda: ud.data.pathological(LABELS, 2, 0), "classes must be at least 1", "got 0", "raise classes"
+    ),
+    of_call("minimum negative", lambda: ud.data.iid(9, 2, min_size=-1), "at least 0", "got -1", "raise min_size"),
 ]

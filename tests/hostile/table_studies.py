@@ -190,7 +190,7 @@ Q, LS, LOG, DIG, SPLIT, NPZ, NET = (
     f'name = "{name}"; '
     for name in ("quadratic", "least_squares", "logistic_synthetic", "digits", "fedsplit", "npz", "network")
 )
-SIZE = "numbers need about"
+SIZE = "needs about"
 PROBLEMS = [
     of_problem("clients = 3", "a problem needs name", "`undrift list`"),
     of_problem("name = 5", "a problem needs name", "got 5"),
@@ -204,7 +204,7 @@ PROBLEMS = [
     of_problem(Q + "clients = true", f"clients must be a {UNIT}", "got true"),
     of_problem(Q + "dim = 0", f"dim must be a {UNIT}", "got 0"),
     of_problem(Q + "dim = 1e8", f"dim must be a {UNIT}", "got 100000000.0"),
-    of_problem(Q + "dim = 100000000", SIZE, "10 × 100000000 × 100000000", "choose smaller"),
+    of_problem(Q + "dim = 100000000", SIZE, "clients = 10, dim = 100000000", "take a smaller"),
     of_problem(Q + "dim = 9223372036854775807", f"dim must be a {UNIT}", "got 9223372036854775807"),
     of_problem(Q + "L = nan", "L must be a finite number", "got nan"),
     of_problem(Q + "L = inf", "L must be a finite number", "got inf"),
@@ -217,7 +217,7 @@ PROBLEMS = [
     of_problem(Q + "data_seed = 1.5", "data_seed must be a whole number ≥ 0", "got 1.5"),
     of_problem(Q + f"data_seed = {DIGITS}", "data_seed must be a number of at most 64 bits", DIGITS),
     of_problem(LS + "samples = 0", f"samples must be a {UNIT}", "got 0"),
-    of_problem(LS + "dim = 100000000", SIZE, "20 × 500 × 100000000", "choose smaller"),
+    of_problem(LS + "dim = 100000000", SIZE, "samples = 500, dim = 100000000", "take a smaller"),
     of_problem(LS + "clients = 2000000000", SIZE, "GB"),
     of_problem(LS + "alpha = -1", "alpha must be a number ≥ 0", "got -1"),
     of_problem(LS + "noise = -0.5", "noise must be a number ≥ 0", "got -0.5"),
@@ -244,7 +244,8 @@ PROBLEMS = [
     of_problem(NPZ + 'path = "a\\u0000b"', "path holds the character U+0000", "leave it out"),
     of_problem(NPZ + 'path = "x.npz"; kind = "leastsquares"', "kind must be one of", "did you mean 'least_squares'"),
     of_problem(NPZ + 'path = "x.npz"; l2 = -1', "l2 must be a number ≥ 0", "got -1"),
-    of_problem(NPZ + 'path = "nowhere.npz"', "nowhere.npz", "npz"),
+    Case("problem: npz that is absent", ("nowhere.npz does not exist", "check the path"), ("run", "study.toml", "--out", "r"),
+         files={"study.toml": text(problem='name = "npz"\npath = "nowhere.npz"')}, code=5),
     case("problem: l2 on least squares", text(problem='name = "npz"\npath = "x.npz"\nl2 = 0.1'), "least squares has no l2",
          "got l2 = 0.1", "leave it out", **{"x.npz": with_arrays}),
     of_problem(NET + 'data = "mnits"', "mnits", "did you mean 'mnist'"),

@@ -91,7 +91,8 @@ def _play(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse
             bar.update(task, completed=history.length - 1)
             stop.heard()
 
-        status, code, error = "finished", codes.OK, None
+        status, code = "finished", codes.OK
+        error: Exception | None = None
         try:
             result = simulate(
                 run,

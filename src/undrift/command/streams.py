@@ -69,7 +69,7 @@ def patient_streams() -> Iterator[Patient]:
     _open_missing()
     before = sys.stdout, sys.stderr
     out, err = Patient(sys.stdout), Patient(sys.stderr)
-    sys.stdout, sys.stderr = out, err  # type: ignore[assignment]
+    sys.stdout, sys.stderr = out, err
     try:
         yield out
         out.flush()

@@ -121,7 +121,7 @@ class Recorder:
             seconds,
             self.diverged,
             self.stopped,
-            {name: rows[:length] for name, rows in self.clients.items()},
+            {name: rows[:length] for name, rows in sorted(self.clients.items())},
         )
 
     def _history(self, writeable: bool) -> History:

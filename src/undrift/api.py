@@ -129,8 +129,8 @@ def _grid(given: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     if not isinstance(given, Mapping):
         raise InputError(f"a grid is a dictionary of lists such as {{'eta': [0.1, 0.2]}}, got {shown(given)}")
     for name, values in given.items():
-        if isinstance(values, str) or not hasattr(values, "__iter__") or not len(values):
-            raise InputError(f"the grid of {name} must be a list of values that is not empty, got {shown(values)}")
+        if isinstance(values, str) or not hasattr(values, "__iter__"):
+            raise InputError(f"the grid of {name} must be a list of values, got {shown(values)}: put it into brackets")
     return {name: list(values) for name, values in given.items()}
 
 

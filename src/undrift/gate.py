@@ -47,7 +47,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
 
 
-class Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+class Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A table of input: what has no default must be given."""
 
 
@@ -103,7 +103,7 @@ def _check_field(key: str, value: Any, kind: Any, field: Field) -> Any:
 def _complain(key: str, value: Any, field: Field) -> NoReturn:
     kinds = _kinds(field.type)
     choices = [choice for kind in kinds if isinstance(kind, LiteralType) for choice in kind.values]
-    tables = [kind.cls for kind in kinds if isinstance(kind, StructType)]
+    tables = [kind.cls for kind in kinds if isinstance(kind, StructType) and issubclass(kind.cls, Table)]
     if isinstance(value, Mapping) and tables:
         check(tables[0], value, key)
     rule = rule_of(field.type)

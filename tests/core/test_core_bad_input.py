@@ -139,7 +139,7 @@ def test_methods_and_oracles(make, text):
         ({"steps": [1, 2, 3, -4, 5]}, "τ_i must be ≥ 1, got -4 for client 3"),
         ({"participation": ud.plan.uniform(6)}, "a cohort of 6 cannot be drawn without replacement from 5 clients"),
         ({"participation": 3}, r"participation is one of ud.plan.full\(\)"),
-        ({"failures": 1.5}, r"must be in \[0, 1\), got 1.5"),
+        ({"failures": 1.5}, r"failures must be a probability in \[0, 1\), got 1.5"),
         ({"oracle": "full"}, r"an oracle is one of ud.oracles.full\(\)"),
         ({"oracle": ud.oracles.minibatch(2)}, "no components, so mini-batches are not defined"),
         ({"on_divergence": "contineu"}, "unknown on_divergence 'contineu': did you mean 'continue'"),

@@ -40,7 +40,7 @@ studies = st.fixed_dictionaries(
         ),
         "method": st.lists(
             st.fixed_dictionaries(
-                {"name": letters},
+                {"name": st.sampled_from(["/own/mine.py:factory", "/own/mine.py:other"])},
                 optional={
                     "label": letters.filter(bool),
                     "eta": numbers | st.lists(numbers | st.just("theorem"), min_size=1, max_size=3),

@@ -19,7 +19,7 @@ BYTES_PER_RUN = 100_000.0  # after the first third of the runs
 SIZE = 8
 
 MEASURE = """
-import json, os, sys, threading, time
+import json, os, sys
 import numpy as np
 
 def resident():
@@ -37,24 +37,19 @@ import undrift as ud
 
 rounds = int(sys.argv[1])
 problem = ud.problems.quadratic(np.stack([np.eye(4), 2 * np.eye(4)]), np.ones((2, 4)))
-play = lambda rounds: ud.run(ud.scaffold(eta=0.01), problem, rounds=rounds, steps=2)
+samples = []
+
+def note(history):
+    samples.append((len(history["loss"]), resident()))
+
+def play(rounds):
+    return ud.run(ud.scaffold(eta=0.01), problem, rounds=rounds, steps=2, observe=note)
+
 play(1000)
-samples, over = [], threading.Event()
-
-def sample():
-    while not over.wait(0.02):
-        samples.append((time.monotonic(), resident()))
-
-thread = threading.Thread(target=sample)
-began = time.monotonic()
-thread.start()
+samples.clear()
 result = play(rounds)
-over.set()
-thread.join()
-ended = time.monotonic()
-at = lambda moment: rounds * (moment - began) / (ended - began)
-middle = [(at(moment), size) for moment, size in samples if 0.1 < at(moment) / rounds < 0.9]
-print(json.dumps({"slope": slope(*zip(*middle)), "columns": len(result.history), "samples": len(middle)}))
+later = [sample for sample in samples if sample[0] > rounds / 10]
+print(json.dumps({"slope": slope(*zip(*later)), "columns": len(result.history), "samples": len(later)}))
 """
 )
 

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types unit slow oldest package bench format clean other-python
+.PHONY: demo test lint types unit slow attack oldest package bench format clean other-python
 .DEFAULT_GOAL := demo
 unexport PYTHONDONTWRITEBYTECODE # dozens of processes below import the same files
 
@@ -42,6 +42,9 @@ unit: $(VENV)/ready          ## most tests compile for seconds and run for milli
 
 slow: $(VENV)/ready          ## what takes too long for every day
 	UNDRIFT_TESTS_OPTIMISE=1 $(BIN)/pytest -n 2 -m slow
+
+attack: $(VENV)/ready        ## kills, signals, rivals, full disks, bad input …: docs/reliability.md
+	$(BIN)/python -m tests.attack
 
 oldest:                      ## the tests with the oldest dependencies that pyproject.toml allows; they have wheels for 3.11
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "make oldest PYTHON=python3.11, please")'

@@ -14,6 +14,7 @@ ROOT = Path(ud.__file__).parent
 # From the bottom up: a room imports from those below it, and rooms of one level are strangers to each other
 LEVELS = (
     ("errors",),
+    ("gate", "memory"),
     (
         "envelope",
         "files",
@@ -27,7 +28,7 @@ LEVELS = (
         "vectorise",
         "wire",
     ),
-    ("messages", "models", "data", "oracles", "plan", "protocol"),
+    ("messages", "models", "data", "oracles", "ownership", "plan", "protocol"),
     ("compression", "local", "problems", "recipe"),
     ("algorithms", "links"),
     ("engine",),

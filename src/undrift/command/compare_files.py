@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
+from .. import files
 from ..engine.stored import Stored, write
 from ..errors import CheckpointError
 from ..report.promise import Promise
@@ -79,29 +79,31 @@ def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> None:
     """history.csv (every round at each method's best value), grid.csv (the end of every run), models.npz."""
     columns = list(dict.fromkeys(name for outcome in outcomes for name in outcome.history))
     keys = list(dict.fromkeys(key for outcome in outcomes for key in outcome.points[0]))
-    with (folder / "history.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["method", "label", *keys, "seed", "round", *columns])
-        for outcome in outcomes:
-            point = outcome.points[outcome.chosen]
-            nothing = np.full(outcome.curve().shape[-1], np.nan)  # a column that only other methods have
+    files.write_csv(folder / "history.csv", _rounds(outcomes, keys, columns))
+    files.write_csv(folder / "grid.csv", _ends(outcomes, keys, columns))
+    files.write_arrays(folder / "models.npz", {outcome.label: outcome.x[outcome.chosen] for outcome in outcomes})
+
+
+def _rounds(outcomes: Sequence[Outcome], keys: list[str], columns: list[str]) -> Iterator[list[Any]]:
+    yield ["method", "label", *keys, "seed", "round", *columns]
+    for outcome in outcomes:
+        point = outcome.points[outcome.chosen]
+        nothing = np.full(outcome.curve().shape[-1], np.nan)  # a column that only other methods have
+        for i, seed in enumerate(outcome.seeds):
+            rows = [outcome.column(name)[i] if name in outcome.history else nothing for name in columns]
+            head = [outcome.name, outcome.label, *(point.get(key, "") for key in keys), seed]
+            yield from ([*head, t, *map(_exact, values)] for t, values in enumerate(zip(*rows, strict=True)))
+
+
+def _ends(outcomes: Sequence[Outcome], keys: list[str], columns: list[str]) -> Iterator[list[Any]]:
+    yield ["method", "label", *keys, "seed", "best", "diverged", *columns]
+    for outcome in outcomes:
+        for p, point in enumerate(outcome.points):
             for i, seed in enumerate(outcome.seeds):
-                rows = [outcome.column(name)[i] if name in outcome.history else nothing for name in columns]
+                bad = int(outcome.diverged[p, i])
                 head = [outcome.name, outcome.label, *(point.get(key, "") for key in keys), seed]
-                writer.writerows([*head, t, *map(_exact, values)] for t, values in enumerate(zip(*rows, strict=True)))
-    with (folder / "grid.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["method", "label", *keys, "seed", "best", "diverged", *columns])
-        for outcome in outcomes:
-            for p, point in enumerate(outcome.points):
-                for i, seed in enumerate(outcome.seeds):
-                    bad = int(outcome.diverged[p, i])
-                    head = [outcome.name, outcome.label, *(point.get(key, "") for key in keys), seed]
-                    end = [
-                        _exact(outcome.history[name][p, i, -1]) if name in outcome.history else "" for name in columns
-                    ]
-                    writer.writerow([*head, p == outcome.best, "" if bad < 0 else bad, *end])
-    np.savez(folder / "models.npz", **{outcome.label: outcome.x[outcome.chosen] for outcome in outcomes})
+                end = [_exact(outcome.history[name][p, i, -1]) if name in outcome.history else "" for name in columns]
+                yield [*head, p == outcome.best, "" if bad < 0 else bad, *end]
 
 
 def summary_of(
@@ -113,6 +115,7 @@ def summary_of(
         "seeds": {"run": study.seeds, "data": study.problem.get("data_seed", 0)},
         "resources": resources,
         "methods": [_method_summary(outcome) for outcome in outcomes],
+        "diverged": [outcome.label for outcome in outcomes if outcome.best is None],
         "theorems": {label: promised.claim() for label, promised in promises.items()},
     }
 

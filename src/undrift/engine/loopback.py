@@ -65,7 +65,7 @@ def _play(run: Run, observe: Observer | None) -> Result:
         records, suspect = _record(server, run, due)
         x = np.asarray(server.x)
         fine = bool(np.all(np.isfinite(x))) and (not due or bool(np.isfinite(records.columns["loss"])))
-        x_good = x if fine else x_good
+        x_good = x if fine and due else x_good
         recorder.add(jax.tree.map(lambda v: np.asarray(v)[None], records), plan, t, 1, -1 if fine else t, suspect)
         if run.stop is not None:
             if t == 0:
@@ -98,7 +98,7 @@ def _record(server: ServerNode, run: Run, due: bool) -> tuple[Records, int]:
 
 def _compare_with_ledger(recorder: Recorder, server: ServerNode) -> None:
     """The bytes that really travelled are the bytes that the ledger counts."""
-    counted = {link: int(sum(part.sum() for part in recorder.columns[f"bytes_{link}"])) for link in LINKS}
+    counted = {link: int(recorder.columns[f"bytes_{link}"][recorder.length - 1]) for link in LINKS}
     travelled = {link: server.travelled[link] for link in LINKS}
     if counted != travelled:
         raise AssertionError(f"the ledger counts {counted}, but {travelled} travelled")

@@ -242,6 +242,8 @@ def network(
     if cut is not None:
         if not isinstance(net, Model):
             raise InputError("only the models of ud.models can be cut: a pair (init, apply) has no layers to count")
+        if not isinstance(cut, int | np.integer) or isinstance(cut, bool):
+            raise InputError(f"cut must be a whole number of layers, got {cut!r}: correct it")
         net.split(cut)  # refuses a cut outside the model
     if augment is not None:
         augment.check(inputs.shape)

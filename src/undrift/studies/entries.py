@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from .. import precision
 from ..engine.description import Run
 from ..engine.simulate import fresh_carry, record_shapes
@@ -16,6 +20,7 @@ from ..problems.base import Problem
 from ..problems.network import Network
 from ..recipe import THEOREM, Method
 from .method import StudyMethod
+from .own import is_own
 from .study import Study
 from .words import located
 
@@ -23,7 +28,9 @@ from .words import located
 GRID = (0.5, 2.0, 8.0, 32.0)
 # Networks have no rule: usual values, and a grid on both sides.
 NETWORK_STEP, CONVOLUTIONAL_STEP = 0.1, 0.01
+LONGEST_LABEL = 200  # longer ones have no room in a table, a figure or an archive
 NETWORK_GRID = (0.1, 0.3, 1.0, 3.0)
+LOOKED_AT = 1000  # rounds of a schedule, before anything is run
 
 
 class Choice(NamedTuple):
@@ -55,6 +62,7 @@ def ready(study: Study, problem: Problem, grids: bool) -> tuple[Study, list[Entr
     Whatever can be refused is refused here, before anything is run or written.
     """
     steps, entries = study.arguments(problem)["steps"], []
+    study.seeds  # noqa: B018 (refuses a last seed that is none)
     for number, method in enumerate(study.methods):
         with located(study.method_place(number)):
             chosen = choose(method.checked(), problem, steps)
@@ -72,6 +80,8 @@ def _entry(study: Study, method: StudyMethod, problem: Problem, chosen: dict[str
     def run_of(made: Method) -> Run:
         if made.recipe not in alike:
             alike[made.recipe] = checked(study.describe(made, problem))
+            if not is_own(method.name):  # a number of one's own method may mean anything
+                check_schedules(alike[made.recipe])
         return alike[made.recipe].but(method=made)
 
     asked = [key for key, entry in method.parameters.items() if THEOREM in _entries(entry)]
@@ -94,6 +104,19 @@ def checked(run: Run) -> Run:
         if played.stop is not None:
             played.stop.check(record_shapes(played, fresh_carry(played).memory).columns)
     return run
+
+
+def check_schedules(run: Run) -> None:
+    """Refuse numbers that become negative or infinite; looked at are the first rounds and the last."""
+    rounds = np.unique(np.append(np.arange(min(run.rounds, LOOKED_AT)), max(run.rounds - 1, 0)))
+    for name, schedule in run.recipe.schedules:
+        values = np.asarray(jax.vmap(schedule)(jnp.asarray(rounds, jnp.int32)))
+        bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+        if bad.size:
+            raise InputError(
+                f"{name} by schedule must be a finite number ≥ 0 in every round, got {values[bad[0]]:g} in round "
+                f"{rounds[bad[0]] + 1}: give the schedule other numbers"
+            )
 
 
 def choose(method: StudyMethod, problem: Problem, steps: Any) -> dict[str, Choice]:
@@ -120,12 +143,22 @@ def choose(method: StudyMethod, problem: Problem, steps: Any) -> dict[str, Choic
 
 
 def distinct_labels(methods: Iterable[StudyMethod]) -> list[str]:
-    """One label per method; a method that stands there twice is numbered."""
-    plain = [method.title for method in methods]
-    return [
-        title if plain.count(title) == 1 else f"{title} #{plain[: number + 1].count(title)}"
-        for number, title in enumerate(plain)
-    ]
+    """One label per method; a method that stands there twice is numbered.
+
+    >>> distinct_labels([StudyMethod("gd"), StudyMethod("gd"), StudyMethod("gd", label="gd #1")])
+    ['gd #1 #1', 'gd #2', 'gd #1 #2']
+    """
+    labels = [method.title for method in methods]
+    for label in labels:
+        if not isinstance(label, str) or len(label) > LONGEST_LABEL or not label.isprintable():
+            raise InputError(
+                f"a label is one line of at most {LONGEST_LABEL} printable characters, got {str(label)[:80]!r}: shorten it"
+            )
+    while twice := next((label for label in labels if labels.count(label) > 1), None):
+        places = [number for number, label in enumerate(labels) if label == twice]
+        for count, number in enumerate(places, start=1):
+            labels[number] = f"{twice} #{count}"
+    return labels
 
 
 def _entries(entry: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from .engine.loopback import pass_messages
 from .engine.simulate import Observer, simulate
 from .engine.sweep import Sweep, SweepObserver, points_of, sweep_runs
 from .errors import InputError, unknown, whole
+from .gate import NotNegative, check_value, shown
 from .problems.base import Problem
 from .recipe import Factory, Method
 
@@ -55,7 +56,8 @@ def run(
     `Resources.of(m, speeds, link)`, from which the virtual seconds in the history are counted.
 
     observe: a function of the history so far, called after every chunk of rounds (about half a second); True stops the run.
-    checkpoint: a directory that allows `resume=True` to continue after a crash, with the same bits.
+    checkpoint: a directory that allows `resume=True` to continue after a crash, with the same bits. It belongs to this run
+    until it ends; if it is another's, or cannot be written, `StorageError` says so and carries the result so far.
 
     >>> import numpy as np, undrift as ud
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
@@ -63,6 +65,7 @@ def run(
     >>> f"{r.x[0]:.6f} after {r.history['bytes_up'][-1]} bytes up"
     '34.333333 after 9616 bytes up'
     """
+    check_value("checkpoint_seconds", checkpoint_seconds, NotNegative)
     described = describe(method, problem, rounds=rounds, **arguments)
     return simulate(
         described, observe=observe, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume
@@ -109,7 +112,7 @@ def sweep(
     if single:
         raise InputError(f"sweep does not take {', '.join(sorted(single))}: use run for a single case")
     seed_list = _seeds(seeds)
-    keys = {name: list(values) for name, values in grid.items()}
+    keys = _grid(grid)
     methods = [_method(factory, point) for point in points_of(keys)]
     arguments["on_divergence"] = "continue"
     alike: dict[Any, Run] = {}  # runs that differ in numbers only are described once
@@ -129,6 +132,15 @@ def _seeds(given: int | Sequence[int]) -> list[int]:
     if not seeds:
         raise InputError("a sweep needs at least one seed")
     return seeds
+
+
+def _grid(given: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    if not isinstance(given, Mapping):
+        raise InputError(f"a grid is a dictionary of lists such as {{'eta': [0.1, 0.2]}}, got {shown(given)}")
+    for name, values in given.items():
+        if isinstance(values, str) or not hasattr(values, "__iter__"):
+            raise InputError(f"the grid of {name} must be a list of values, got {shown(values)}: put it into brackets")
+    return {name: list(values) for name, values in given.items()}
 
 
 def _method(factory: Callable[..., Any], point: dict[str, Any]) -> Method:

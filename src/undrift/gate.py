@@ -40,13 +40,14 @@ Whole = Annotated[int, Meta(ge=0, le=LARGEST)]
 Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
+Failures = Annotated[float, Meta(ge=0, lt=1, extra={"rule": "a probability in [0, 1)"}, examples=[0.1])]
 DEEPEST = 8  # tables in tables: no input needs more
 LONGEST = 120  # letters of a value that a complaint repeats
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
 
 
-class Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+class Table(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A table of input: what has no default must be given."""
 
 
@@ -81,13 +82,14 @@ def check(table: type[Table], words: Mapping[str, Any], what: str, before: str =
 
 
 def check_value(key: str, value: Any, kind: Any) -> Any:
-    """The value, a whole number as a float where a number is wanted; refuses one that is not of this kind.
+    """The value, as plain Python of this kind (a number of NumPy's too); refuses one that is not.
 
     >>> check_value("eta", float("nan"), Positive)
     Traceback (most recent call last):
     undrift.errors.InputError: eta must be a finite number, got nan
     """
-    return _check_field(key, value, kind, Field(key, key, type_info(kind)))
+    plain = value.item() if getattr(value, "ndim", None) == 0 else value
+    return _check_field(key, plain, kind, Field(key, key, type_info(kind)))
 
 
 def _check_field(key: str, value: Any, kind: Any, field: Field) -> Any:
@@ -101,7 +103,7 @@ def _check_field(key: str, value: Any, kind: Any, field: Field) -> Any:
 def _complain(key: str, value: Any, field: Field) -> NoReturn:
     kinds = _kinds(field.type)
     choices = [choice for kind in kinds if isinstance(kind, LiteralType) for choice in kind.values]
-    tables = [kind.cls for kind in kinds if isinstance(kind, StructType)]
+    tables = [kind.cls for kind in kinds if isinstance(kind, StructType) and issubclass(kind.cls, Table)]
     if isinstance(value, Mapping) and tables:
         check(tables[0], value, key)
     rule = rule_of(field.type)

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .errors import MOST, InputError, whole
+from .errors import MOST
+from .gate import Count, NotNegative, check_value
 from .randomness import device_shuffle_keys, swap_or_not
 
 
@@ -61,9 +62,7 @@ class MiniBatch(Oracle):
 
     @property
     def most_steps(self) -> int:
-        return (
-            MOST if self.replace else MOST // self.size
-        )  # a place in the walk through the data is a number of 32 bits
+        return MOST if self.replace else MOST // self.size  # a place in the walk through the data has 32 bits
 
     def indices(self, n: Any, key: jax.Array, step: Any) -> jax.Array:
         """The components of this step's batch."""
@@ -113,11 +112,10 @@ def minibatch(size: int, replace: bool = False) -> MiniBatch:
     has seen everything; a batch larger than the data goes around more than once. With replacement every component is drawn
     independently.
     """
-    return MiniBatch(whole("a mini-batch needs a whole number of components", size, 1), bool(replace))
+    size = check_value("the size of a mini-batch", size, Count)
+    return MiniBatch(size, check_value("replace", replace, bool))
 
 
 def noisy(variance: float) -> Noisy:
     """∇f_i(x) + ξ with Gaussian ξ, E ξ = 0 and E‖ξ‖² = variance: the oracle of FedLin's Theorem 4."""
-    if not (np.isfinite(variance) and variance >= 0):
-        raise InputError(f"the variance of the noise must be finite and ≥ 0, got {variance}")
-    return Noisy(float(variance))
+    return Noisy(check_value("the variance of the noise", variance, NotNegative))

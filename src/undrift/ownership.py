@@ -3,6 +3,7 @@
 The system's own lock on a hidden file says so. It dies with its process, so that nobody has to judge whether an old lock is
 stale. A second hidden file says for people who the owner is. Both are removed when the owner is done, the lock while it is
 still held: whoever opened it before and gets it afterwards finds a file without a name, and looks again (`filelock` does).
+Older versions of `filelock` remove the file once more when they let go, by then perhaps that of the next owner: not used.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ studies = st.fixed_dictionaries(
         ),
         "method": st.lists(
             st.fixed_dictionaries(
-                {"name": letters},
+                {"name": st.sampled_from(["/own/mine.py:factory", "/own/mine.py:other"])},
                 optional={
                     "label": letters.filter(bool),
                     "eta": numbers | st.lists(numbers | st.just("theorem"), min_size=1, max_size=3),
@@ -188,7 +188,7 @@ def test_schedules_in_words():
         ("eta = { schedule = 'exponential' }", "unknown schedule 'exponential'.*exponential_decay"),
         ("eta = { schedule = 'inverse', scal = 1.0 }", "did you mean 'scale'"),
         ("eta = { schedule = 'inverse' }", "needs scale, offset"),
-        ("eta = { schedule = 'inverse', scale = -1.0, offset = 1.0 }", "must be a finite number > 0"),
+        ("eta = { schedule = 'inverse', scale = -1.0, offset = 1.0 }", "scale of an inverse schedule must be a number > 0"),
         ("eta = { schedule = 'linear_schedule', init_value = 0.1 }", "needs end_value"),
         ("eta = { value = 0.1 }", "eta must be a number"),
         ("eta = 0.1\nkeep_solver = { schedule = 'inverse', scale = 1.0, offset = 2.0 }", "keep_solver must be true or false"),

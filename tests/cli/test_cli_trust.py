@@ -124,3 +124,10 @@ def test_dataclasses_in_a_program(cli):
         "def factory(eta: float):\n    return ud.fedsgd.function(eta=eta * Options().scale)\n"
     )
     assert cli("run", "--method", "x.py:factory", *SMALL, "--eta", "0.1", "--out", "r", "--no-figures").code == 0
+
+
+def test_trust_holds_for_the_resume_of_a_directory_too(cli, program):
+    assert cli("run", "--method", "x.py:factory", *SMALL, "--eta", "0.1", "--out", "r", "--no-figures").code == 0
+    Path("x.py").write_text(Path("x.py").read_text() + "\n# changed, and read again")
+    assert cli("run", "--out", "r", "--resume", "--trust").code == 0
+    assert cli("run", "--out", "r", "--resume").code == 0

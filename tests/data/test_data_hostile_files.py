@@ -411,7 +411,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     for place, reason in ((tmp_path, "it is a directory"), (tmp_path / "pipe", "it is a pipe")):
         with pytest.raises(data.DataError, match=reason):
             formats.read_npz(place, ["x"])
-    with pytest.raises(data.DataError, match=r"cannot be a path .embedded null byte"):
+    with pytest.raises(data.DataError, match=r"cannot be a path .*embedded null"):
         formats.read_npz(tmp_path / "a\0b", ["x"])
     for place in (tmp_path / "none.npz", tmp_path / "pipe" / "none.npz"):
         with pytest.raises(data.MissingDataError, match="does not exist"):

@@ -32,11 +32,11 @@ def lay_out(folder: Path, case: Case) -> None:
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything below a folder: names, when it was touched, content."""
+    """Everything below a folder: names, when a file was touched, content. A lock may come and go in a directory."""
     found = {}
     for path in sorted(folder.rglob("*")):
         content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
-        found[str(path.relative_to(folder))] = (path.lstat().st_mtime_ns, content)
+        found[str(path.relative_to(folder))] = (0 if path.is_dir() else path.lstat().st_mtime_ns, content)
     return found
 
 

@@ -45,13 +45,18 @@ class Parser(argparse.ArgumentParser):
         words = [word.strip("'\",:()") for word in wrong.split()]
         valid = [option for action in self._actions for option in action.option_strings]
         valid += [choice for action in self._actions if isinstance(action.choices, list) for choice in action.choices]
+        owners: dict[str, list[str]] = {}  # of the flags of sub-commands
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 valid += list(action.choices)
-                for sub in action.choices.values():
-                    valid += [option for inner in sub._actions for option in inner.option_strings]
+                for name, sub in action.choices.items():
+                    for option in (option for inner in sub._actions for option in inner.option_strings):
+                        owners.setdefault(option, []).append(name)
+        valid += list(owners)
         for word in words:
             head = word.partition("=")[0]
+            if head in owners and message.startswith("unrecognized arguments"):
+                return f"; {head} is a flag of {', '.join(f'`undrift {name}`' for name in owners[head])}"
             if head in valid or not (head.startswith("--") or "invalid choice" in message):
                 continue
             close = difflib.get_close_matches(head, valid, n=1, cutoff=0.6)

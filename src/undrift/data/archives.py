@@ -145,7 +145,7 @@ def tar_members(path: Path, names: Collection[str], most_each: int, most: int) -
     with (
         opened(path, most) as stream,
         unpacked(stream) as plain,
-        tarfile.open(fileobj=_Counted(plain, most), mode="r|") as archive,  # type: ignore[call-overload]
+        tarfile.open(fileobj=_Counted(plain, most), mode="r|") as archive,
     ):
         for number, member in enumerate(archive):
             if number >= MOST_MEMBERS:

@@ -23,7 +23,9 @@ def at_least(name: str, value: Any, smallest: int) -> int:
     10
     """
     try:
-        number = operator.index(None if isinstance(value, bool | np.bool_) else value)
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        number = operator.index(value)
     except TypeError:
         raise PartitionError(f"{name} must be a whole number, got {value!r}: pass an int.") from None
     if number < smallest:

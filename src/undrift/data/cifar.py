@@ -181,8 +181,9 @@ def _operations() -> dict[bytes, tuple[Callable[[Any], Any] | None, Callable[[_M
         "BUILD": _Machine.build,
     }
     known = {op.name: op for op in pickletools.opcodes}
+    arguments: dict[str, Any] = {name: known[name].arg for name in acts}
     return {
-        known[name].code.encode("latin-1"): (known[name].arg and known[name].arg.reader, act)
+        known[name].code.encode("latin-1"): (arguments[name] and arguments[name].reader, act)
         for name, act in acts.items()
     }
 

@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from ..errors import MOST, InputError, unknown, whole
+from ..gate import Failures, check_value, shown
 from ..oracles import Oracle
 from ..plan import Everyone, Participation, Plan, RandomSteps, Steps, uniform
 from ..problems.base import Problem
@@ -31,6 +32,10 @@ from ..stop import Stop
 from .layout import Shapes, message_shapes
 
 ON_DIVERGENCE = ("stop", "continue")
+# Arguments of a run that are plain values
+KINDS = {
+    "failures": Failures, "keep_iterates": bool, "per_client": bool, "diagnostics": bool, "on_divergence": str,
+}  # fmt: skip
 # What the compiled program depends on besides the shapes of its inputs; the names of fields and properties
 STATIC = (
     "recipe", "oracle", "every_round", "renormalise", "keep_iterates", "record_every", "per_client", "diagnostics", "stop",
@@ -89,6 +94,8 @@ class Run:
         for name in arguments:
             if name not in Arguments.__annotations__:
                 raise unknown("argument of a run", name, [*Arguments.__annotations__, "rounds"])
+            if name in KINDS:
+                check_value(name, arguments[name], KINDS[name])  # type: ignore[literal-required]
         method = as_method(method)
         if not isinstance(problem, Problem):
             raise InputError(f"a problem is what ud.problems.… returns, got {type(problem).__name__}")
@@ -272,7 +279,10 @@ class Run:
 def _start(x0: Any, problem: Problem, seed: int) -> np.ndarray:
     if x0 is None:
         return problem.initial(seed)
-    start = np.asarray(x0, problem.dtype)
+    given = np.asarray(x0)
+    if given.dtype.kind not in "biuf":
+        raise InputError(f"x0 must be an array of real numbers, got one of {given.dtype}: {shown(x0)}")
+    start = given.astype(problem.dtype)
     if start.shape != (problem.dim,):
         raise InputError(f"x0 must have shape (d,) = ({problem.dim},), got {start.shape}")
     if not np.all(np.isfinite(start)):

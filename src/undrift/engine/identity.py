@@ -25,9 +25,12 @@ SOME = 32  # rounds that show how the library draws a plan
 AT_ONCE = 256  # rounds of a plan that are drawn at once
 
 
-def identity(run: Run, program: Traced, *inputs: Any) -> str:
-    """A hash of everything that decides a run's numbers, the number of rounds excepted; `inputs`: more than the run's own."""
-    digest = hashlib.sha256(program_identity(program).encode())
+def identity(run: Run, program: str, *inputs: Any) -> str:
+    """A hash of everything that decides a run's numbers, the number of rounds excepted.
+
+    `program`: the identity of its program. `inputs`: more than the run's own.
+    """
+    digest = hashlib.sha256(program.encode())
     for leaf in jax.tree.leaves((run, inputs)):
         array = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
         _add(digest, np.asarray(array))
@@ -35,12 +38,17 @@ def identity(run: Run, program: Traced, *inputs: Any) -> str:
     return digest.hexdigest()
 
 
-def program_identity(program: Traced) -> str:
-    """A hash of a traced program: its text, and the values of all constants in it."""
-    digest = hashlib.sha256(ADDRESS.sub("", str(program.jaxpr)).encode())
+def program_identity(program: Traced, text: str | None = None) -> str:
+    """A hash of a traced program: its text (given, where it is known already), and the values of all constants in it."""
+    digest = hashlib.sha256(ADDRESS.sub("", str(program.jaxpr) if text is None else text).encode())
     for constant in _constants(program):
         _add(digest, np.asarray(constant))
     return digest.hexdigest()
+
+
+def is_fully_shown(text: str) -> bool:
+    """Whether a program's text shows all that it does: of a host callback, a Python function, there is only a name."""
+    return "0x" not in text
 
 
 def plan_identity(plan: Plan, rounds: int) -> str:

@@ -34,6 +34,7 @@ from .identity import identity
 from .interpret import Context, Members, everyone, play
 from .interrupt import SIGNALS, Stop
 from .layout import lay_out
+from .programs import Programs
 from .recorder import Recorder
 
 CAPACITY = 256  # most rounds in one chunk
@@ -158,13 +159,12 @@ def evaluate(run: Run, algorithm: Algorithm, memory: Memory, x: jax.Array) -> tu
     return dict(columns), dict(clients), suspect
 
 
-@partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
-def compiled_advance(capacity: int, spread: bool, run: Run, *arguments: Any) -> Any:
-    """`advance`, compiled; on all devices where that helps."""
+def _spread_advance(capacity: int, spread: bool, run: Run, *arguments: Any) -> Any:
     play_rounds = partial(advance, capacity)
     return (on_all_devices(play_rounds) if spread else play_rounds)(run, *arguments)
 
 
+compiled_advance = Programs(_spread_advance, static=2, donate=3)  # on all devices where that helps
 _program = compiled_advance  # what it is called for is also what is identified
 
 
@@ -347,8 +347,8 @@ class _Simulation:
         return self.capacity, self.spread, self.inputs, self.carry, plan, count, self.run.rounds
 
     def _identity(self) -> str:
-        traced = _program.trace(*self._arguments(padded_plan(self.run, 0, 1, self.capacity), 1))
-        return identity(self.run, traced.jaxpr)
+        program = _program.identity(*self._arguments(padded_plan(self.run, 0, 1, self.capacity), 1))
+        return identity(self.run, program)
 
     def _result(self) -> Result:
         """With the model as it is, or where it diverged the last one whose loss was seen to be finite."""
@@ -364,8 +364,8 @@ def divergence(result: Result) -> DivergenceError:
     who = "in the mean of all clients" if client is None else f"first at client {client}"
     when = f"in round {t}" if first == t else f"in round {t}; it stopped being so between rounds {first} and {t}"
     return DivergenceError(
-        f"{result.setting['method']} diverged: the loss is not finite {when}, {who}. Everything before is kept in .result; take "
-        "a smaller step size, or on_divergence='continue' to study it",
+        f"{result.setting['method']} diverged: the loss is not finite {when}, {who}. Everything before is kept in .result; "
+        "take a smaller step size, or on_divergence='continue' to study it",
         round=t,
         client=client,
         result=result,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -74,13 +75,15 @@ def real_number(name: str, given: Any, least: float = 0.0) -> float:
     >>> real_number("l2", 0.5)
     0.5
     """
-    number = given if isinstance(given, numbers.Real) and not isinstance(given, bool) else np.nan
-    if np.ndim(given) == 0 and hasattr(given, "dtype") and given.dtype.kind in "iuf":
-        number = given.item()
+    number = math.nan
+    plain = isinstance(given, numbers.Real) and not isinstance(given, bool)
+    if plain or (getattr(given, "ndim", 1) == 0 and given.dtype.kind in "iuf"):
+        with suppress(OverflowError):  # a whole number beyond all floats
+            number = float(given)
     if not (abs(number) < np.inf and number >= least):
         bound = "" if least == -np.inf else f" and ≥ {least:g}"
         raise InputError(f"{name} must be finite{bound}, got {given!r:.80}: choose such a number")
-    return float(number)
+    return number
 
 
 def padded_rows(blocks: Any, what: str) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from msgspec import Meta
 
-from ..gate import LARGEST, Count, Link, Positive, Seed, Table
+from ..gate import LARGEST, Count, Failures, Link, Positive, Seed, Table
 
 PLAIN = (int, float, bool, str)
 
@@ -32,7 +32,6 @@ Participation = Annotated[str | dict[str, Any], words("participation", "uniform:
 Oracle = Annotated[str | dict[str, Any], words("oracle", "minibatch:20")]
 Partition = Annotated[str | dict[str, Any], words("partition", "dirichlet:0.5")]
 Rounds = Annotated[int, Meta(ge=0, le=LARGEST - 1, examples=[100])]
-Failures = Annotated[float, Meta(ge=0, lt=1, extra={"rule": "a probability in [0, 1)"}, examples=[0.1])]
 Label = Annotated[str, Meta(min_length=1, max_length=100)]
 StepSize = Annotated[float | Literal["theorem"], Meta(extra={"rule": 'a number > 0 or "theorem"'}, examples=[0.01])]
 

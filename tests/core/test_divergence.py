@@ -77,7 +77,8 @@ def test_where_rounds_are_not_evaluated_the_error_says_since_when(interpreter):
     exact = caught.value
     assert exact.result.diverged_between == (17, 17)
     with pytest.raises(
-        ud.DivergenceError, match=r"not finite in round 21; it stopped being so between rounds 15 and 21, first at client 0\."
+        ud.DivergenceError,
+        match=r"not finite in round 21; it stopped being so between rounds 15 and 21, first at client 0\.",
     ) as caught:
         interpreter(ud.fedsgd(eta=1.0), steep, **arguments, record_every=7)
     result = caught.value.result

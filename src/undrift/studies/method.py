@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import hashlib
 import importlib.util
 import inspect
 import itertools
@@ -12,7 +10,6 @@ import typing
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from ..algorithms import METHODS
@@ -145,17 +142,6 @@ def method_factory(name: str) -> Callable[..., Method]:
     file = Path(path + ".py").expanduser().resolve()
     if not file.is_file():
         raise InputError(f"the method's file {file} does not exist")
-    module = _module(file, hashlib.sha256(file.read_bytes()).hexdigest())
-    if not hasattr(module, attribute):
-        names = [word for word, thing in vars(module).items() if callable(thing) and not word.startswith("_")]
-        raise unknown(f"factory in {file.name}", attribute, names)
-    found: Any = getattr(module, attribute)
-    return found if isinstance(found, Factory) else method(found)
-
-
-@functools.cache
-def _module(file: Path, digest: str) -> ModuleType:
-    """The module in a file with this content; it is run once, so that its factories are the same ones every time."""
     spec = importlib.util.spec_from_file_location(f"undrift_user_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
@@ -164,7 +150,11 @@ def _module(file: Path, digest: str) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         raise InputError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
-    return module
+    if not hasattr(module, attribute):
+        names = [word for word, thing in vars(module).items() if callable(thing) and not word.startswith("_")]
+        raise unknown(f"factory in {file.name}", attribute, names)
+    found: Any = getattr(module, attribute)
+    return found if isinstance(found, Factory) else method(found)
 
 
 def parameters_of(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:

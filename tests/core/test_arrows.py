@@ -24,6 +24,7 @@ LEVELS = (
         "schedules",
         "signatures",
         "stop",
+        "sums",
         "vectorise",
         "wire",
     ),

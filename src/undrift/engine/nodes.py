@@ -28,6 +28,7 @@ from ..plan import Draw
 from ..problems.base import Problem
 from ..problems.evaluation import Evaluation, Reference, summarise
 from ..protocol import AtServer, Cohort, Exchange, OneByOne, Program, Repeat, exchanges, placed
+from ..sums import weighted_on_host
 from ..vectorise import take
 from .description import Run
 from .identity import plan_identity, program_identity
@@ -345,7 +346,8 @@ class ServerNode:
         if endpoint is not None:
             downs = [wire.decode(payload, down, not_finite=True) for payload in payloads]  # its own words
             ends = np.stack([np.asarray(endpoint(d, u)) for d, u in zip(downs, ups, strict=True)])
-            away = np.linalg.norm(ends - self.weights[ids] / self.weights[ids].sum() @ ends, axis=1)
+            share = self.weights[ids].astype(np.float64)
+            away = np.linalg.norm(ends - weighted_on_host(share / share.sum(), ends), axis=1)
             own = {int(i): float(np.fmax(seen.drifts.get(int(i), np.nan), a)) for i, a in zip(ids, away, strict=True)}
             seen = seen._replace(
                 drift=float(np.maximum(seen.drift, np.mean(away))),

@@ -19,6 +19,7 @@ import numpy as np
 from .. import precision
 from ..errors import InputError
 from ..oracles import Full, Oracle
+from ..sums import weighted
 from ..vectorise import over_clients, row_bytes, take
 from .arrays import own_copy, require_room_for_hessians
 from .client import ClientLoss
@@ -189,7 +190,7 @@ class Problem:
         return exact and row_bytes(self.stack) > LOOP_ABOVE_BYTES
 
     def mean_gradient(self, x: jax.Array) -> jax.Array:
-        return self.weights @ self.each(lambda f: f.gradient(x))
+        return weighted(self.weights, self.each(lambda f: f.gradient(x)))
 
     def evaluate(self, x: jax.Array, reference: Reference | None, per_client: bool = False) -> Evaluation:
         """Everything that is recorded of a model x."""

@@ -51,7 +51,7 @@ class Logistic(Problem):
         y = np.asarray(self.stack["y"], np.float64)[real]
         weights = np.broadcast_to(np.asarray(self.weights, np.float64)[:, None], real.shape)[real]
         x, left = _newton(A, y, weights, float(self.shared["l2"]))
-        value = weights @ np.logaddexp(0, -y * (A @ x)) + 0.5 * float(self.shared["l2"]) * (x @ x)
+        value = np.sum(weights * np.logaddexp(0, -y * (A @ x))) + 0.5 * float(self.shared["l2"]) * (x @ x)
         return Optimum(x.astype(self.dtype), float(value), f"Newton's method to ‖∇f‖ = {left:.1e}")
 
     def _constants(self) -> Constants:

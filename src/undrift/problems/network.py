@@ -18,6 +18,7 @@ from .. import precision
 from ..errors import InputError
 from ..models.model import Model
 from ..oracles import MiniBatch, Oracle, minibatch
+from ..sums import weighted
 from .arrays import normalised_weights, own_copy
 from .augment import Augment
 from .base import Problem, shapes_of
@@ -143,7 +144,7 @@ class Network(Problem):
         """
         shared, measure = self.shared, self.architecture.measure
         losses = measure(x, shared["x"], shared["y"], shared["order"][shared["sample"]])["loss"]
-        columns = {"loss": shared["sample_weights"] @ losses}
+        columns = {"loss": weighted(shared["sample_weights"], losses)}
         clients: dict[str, Any] = {}
         if per_client:
             everything = measure(x, shared["x"], shared["y"], shared["order"])

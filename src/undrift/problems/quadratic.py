@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
+from ..sums import weighted_on_host
 from .arrays import normalised_weights, real, require_room_for_hessians, require_sound, to_device
 from .base import Constants, Optimum, Problem, rows_alike
 from .client import ClientLoss
@@ -78,9 +79,9 @@ class QuadraticFamily(Problem):
 
     def _solve(self) -> Optimum:
         hessian = np.asarray(self.shared["hessian"], np.float64)
-        linear = np.asarray(self.weights, np.float64) @ np.asarray(self.stack["linear"], np.float64)
+        linear = weighted_on_host(self.weights, self.stack["linear"])
         x = minimiser_of_quadratic(hessian, linear)
-        constant = np.asarray(self.weights, np.float64) @ np.asarray(self.stack["constant"], np.float64)
+        constant = weighted_on_host(self.weights, self.stack["constant"])
         value = 0.5 * x @ (hessian @ x) - linear @ x + constant
         return Optimum(x.astype(self.dtype), float(value), "closed form")
 
@@ -159,7 +160,7 @@ def quadratic_rows(
         if affordable if spectral is None else spectral:
             eigenvalues, vectors = np.linalg.eigh(hessians.astype(np.float64))
             rows["eigen"] = (to_device(eigenvalues, dtype), to_device(vectors, dtype))
-        return rows, {"hessian": jnp.asarray(np.tensordot(weights, hessians, axes=1))}
+        return rows, {"hessian": jnp.asarray(weighted_on_host(weights, hessians), dtype)}
 
 
 def minimiser_of_quadratic(hessian: np.ndarray, linear: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,14 @@ SHARES = (4, 4, 2, 1)  # figures take a second or more to draw
 SECONDS = {RUN: 0.9, COMPARE: 2.0, DRAWN: 2.0, PICTURED: 5.0}  # about how long each takes, from its first line on
 
 
-def attack_kills_played(count: int, seed: int, folder: Path) -> dict[str, Any]:
+def attack_kills_played(count: int, seed: int, folder: Path, tasks: Sequence[Task] = PLAYED) -> dict[str, Any]:
     """`count` deaths played in this process (0: one before every change of the disk and one inside every write).
 
     Where `count` is less than there are places to die at, they are spread evenly over them; of the comparison whose many
     figures take seconds to draw, only every sixth place is tried.
     """
     tally, references, draw = Tally(), References(folder / "undisturbed"), random.Random(seed)
-    places = [(task, at, fault) for task in PLAYED for at, fault in _places(task, references.changes(task))]
+    places = [(task, at, fault) for task in tasks for at, fault in _places(task, references.changes(task))]
     step = max(1, len(places) // count) if count else 1
     for task, at, fault in places[draw.randrange(step) :: step]:
         kill_once(task, at, fault, folder, references, tally)

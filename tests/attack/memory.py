@@ -6,6 +6,7 @@ The bounds were fixed before anything was measured.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,24 +57,43 @@ print(json.dumps({"slope": slope(*zip(*later)), "columns": len(result.history), 
 MANY = (
     MEASURE
     + """
-import importlib.util
+import contextlib, io
 import optax
 import undrift as ud
+from undrift.cli import main
 
 number = int(sys.argv[1])
 problem = ud.problems.quadratic(np.stack([np.eye(4), 2 * np.eye(4)]), np.ones((2, 4)))
+words = ["run", "--method", f"{sys.argv[2]}:feddyn", "--eta", "0.1", "--problem", "quadratic:clients=2,dim=4", "--rounds", "3"]
+words += ["--trust", "--no-figures", "--quiet", "--overwrite", "--out", "own"]
 
-def own():
-    # the file of a user's own method, read anew: another module, another function, the same method
-    spec = importlib.util.spec_from_file_location("own", sys.argv[2])
-    module = sys.modules["own"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.feddyn(eta=0.1, alpha=0.5)
+def play(method):
+    ud.run(method, problem, rounds=3, steps=2)
 
-makers = [lambda: ud.fedavg(eta=0.1, solver=optax.sgd(0.1, momentum=0.9)), own, lambda: ud.fedlin(eta=0.1)]
+def fresh_solver():
+    play(ud.fedavg(eta=0.1, solver=optax.sgd(0.1, momentum=0.9)))
+
+def fresh_factory():
+    @ud.method
+    def mine(eta: float) -> ud.Algorithm:
+        exchange = ud.Exchange(
+            "gradient",
+            send=lambda x, slot: x,
+            client=lambda own, x, local: (own, local.gradient(x, 0)),
+            receive=lambda x, slots, gradients, cohort: (x - eta * cohort.mean(gradients), slots),
+        )
+        return ud.Algorithm((exchange,), server=lambda x: (x, ()), client=lambda x, loss: (), model=lambda x: x)
+
+    play(mine(eta=0.1))
+
+def own_file():
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(words) == 0
+
+kinds = [fresh_solver, fresh_factory, own_file]
 sizes = []
 for i in range(number):
-    ud.run(makers[i % 3](), problem, rounds=3, steps=2)
+    kinds[i % 3]()
     sizes.append(resident())
 after = number // 3
 print(json.dumps({"slope": slope(range(after, number), sizes[after:])}))
@@ -103,8 +123,14 @@ def attack_memory(count: int, seed: int, folder: Path) -> dict[str, Any]:
 
 def _measured(script: str, words: list[str], folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
+    surroundings = {**os.environ, "XDG_STATE_HOME": str(folder)}  # what is trusted here is not trusted for ever
     made = subprocess.run(
-        [sys.executable, "-c", script, *words], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script, *words],
+        cwd=folder,
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if made.returncode:
         raise RuntimeError(f"the measurement itself failed: {made.stderr}")

@@ -24,6 +24,7 @@ def page(counts: dict[str, Any]) -> str:
         memory=_memory(attacks.get("memory")),
         made=_made(attacks),
         missing=_missing(attacks),
+        minutes=f"{sum(found['seconds'] for found in attacks.values()) / 60:.0f}",
     )
 
 
@@ -55,8 +56,8 @@ def _memory(found: dict[str, Any] | None) -> str:
         f"Over {found['rounds']:,} rounds of one run resident memory grew by {found['bytes_per_round']:g} bytes a round; the "
         f"records themselves take {found['bytes_per_round_of_records']} (8 bytes a column). The bound, fixed beforehand, is "
         f"{BYTES_PER_ROUND:g} bytes a round beside the records.\nOver {found['runs']} runs in a row in one process, with fresh "
-        f"Optax solvers and a file of one's own methods read anew each time, it grew by {found['bytes_per_run'] / 1e3:,.1f} KB "
-        f"a run after the first third; the bound is {BYTES_PER_RUN / 1e3:g} KB."
+        f"Optax solvers, factories made anew and a file of one's own methods, it grew by "
+        f"{found['bytes_per_run'] / 1e3:,.1f} KB a run after the first third; the bound is {BYTES_PER_RUN / 1e3:g} KB."
     )
 
 

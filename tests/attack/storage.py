@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,21 +34,28 @@ STREAMS = {
 
 def attack_storage(count: int, seed: int, folder: Path) -> dict[str, Any]:
     """About `count` refusals of the disk (0: every kind at every change of every task), and every kind of lost reader."""
-    tally, references, draw = Tally(), References(folder / "undisturbed"), random.Random(seed)
-    places = [(task, at) for task in (RUN, COMPARE, DRAWN) for at in range(1, len(references.changes(task)) + 1)]
-    step = max(1, len(places) // count) if count else 1
-    for i, (task, at) in enumerate(places[draw.randrange(step) :: step]):
-        for refusal in REFUSALS if not count else [REFUSALS[i % len(REFUSALS)]]:
-            refuse(task, at, refusal, folder, references, tally)
+    tally, references = Tally(), References(folder / "undisturbed")
+    inject(count, random.Random(seed), (RUN, COMPARE, DRAWN), folder, references, tally)
     with _small_disk(folder / "small") as small:
         if small is not None:
             fill(small, folder, references, tally)
     limit(folder, references, tally)
-    for name in list(STREAMS)[: count or None]:
+    for name in STREAMS:
         lose_reader(name, folder, references, tally)
     return tally.counts(
         seed=seed, small_disk="mounted" if small is not None else "no right to mount one: injected only"
     )
+
+
+def inject(
+    count: int, draw: random.Random, tasks: Sequence[Task], folder: Path, references: References, tally: Tally
+) -> None:
+    """Refusals at changes that are spread evenly over those of the tasks."""
+    places = [(task, at) for task in tasks for at in range(1, len(references.changes(task)) + 1)]
+    step = max(1, len(places) // count) if count else 1
+    for i, (task, at) in enumerate(places[draw.randrange(step) :: step]):
+        for refusal in REFUSALS if not count else [REFUSALS[i % len(REFUSALS)]]:
+            refuse(task, at, refusal, folder, references, tally)
 
 
 def refuse(task: Task, at: int, refusal: str, folder: Path, references: References, tally: Tally) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import runpy
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +17,6 @@ import pytest
 import undrift as ud
 from undrift.engine import programs, simulate
 from undrift.engine.programs import Programs
-from undrift.studies.method import method_factory
 
 LOG = "jax._src.dispatch"
 
@@ -71,32 +71,27 @@ def test_a_sweep_of_fresh_solvers_runs_the_program_that_is_there():
 
 
 OWN = """
-from typing import NamedTuple
 import undrift as ud
 from undrift.protocol import Account, once
-
-class Memory(NamedTuple):
-    x: object
 
 def client(memory, x, local):
     return memory, {factor} * local.gradient(x)
 
 @ud.method
 def mine(eta: float) -> ud.Algorithm:
-    def receive(server, slots, gradients, cohort):
-        return Memory(server.x - eta * cohort.mean(gradients)), slots
+    def receive(x, slots, gradients, cohort):
+        return x - eta * cohort.mean(gradients), slots
 
-    exchange = ud.Exchange("gradient", lambda server, slot: server.x, client, receive, Account(once))
-    return ud.Algorithm((exchange,), server=lambda x: (Memory(x), ()), model=lambda server: server.x)
+    return ud.Algorithm((ud.Exchange("gradient", lambda x, slot: x, client, receive, Account(once)),))
 """
 
 
-def test_a_method_of_a_file_is_loaded_once_for_every_content(tmp_path):
+def test_methods_of_a_file_that_is_run_anew_are_the_same_program(tmp_path):
     file = tmp_path / "own.py"
 
     def play(factor: float) -> np.ndarray:
         file.write_text(OWN.format(factor=factor))
-        return ud.run(method_factory(f"{file}:mine")(eta=0.1), problem(), rounds=2).x
+        return ud.run(runpy.run_path(str(file))["mine"](eta=0.1), problem(), rounds=2).x
 
     with compiled(simulate.compiled_advance.__name__) as log:
         first, again, other, back = play(1.0), play(1.0), play(2.0), play(1.0)
@@ -191,7 +186,7 @@ def test_200_runs_with_fresh_solvers_and_methods_stay_in_the_same_memory(tmp_pat
     def play(times: int) -> int:
         for _ in range(times):
             ud.run(ud.fedavg(eta=0.1, solver=optax.sgd(0.0789)), given, rounds=2)
-            ud.run(method_factory(f"{file}:mine")(eta=0.1), given, rounds=2)
+            ud.run(runpy.run_path(str(file))["mine"](eta=0.1), given, rounds=2)
         return resident()
 
     before, after = play(50), play(200)

@@ -56,6 +56,7 @@ class Stop:
 
     def _note(self, number: int, frame: Any) -> None:
         if self.asked is not None:
+            self._told = True
             self._give_back()
             raise KeyboardInterrupt
         self.asked = number

@@ -35,7 +35,8 @@ Form = TypeVar("Form", bound=msgspec.Struct)
 def write(path: Path, state: msgspec.Struct, arrays: Mapping[str, Any]) -> None:
     """Keep a state and arrays, whole or not at all."""
     buffer = io.BytesIO()
-    np.savez(buffer, **{STATE: np.array(msgspec.json.encode(state).decode())}, **arrays)
+    parts: dict[str, Any] = {STATE: np.array(msgspec.json.encode(state).decode()), **arrays}
+    np.savez(buffer, **parts)
     content = buffer.getvalue()
     write_bytes(path, hashlib.sha256(content).digest() + content)
 

@@ -5,6 +5,7 @@ Step sizes where the user gives none: the rule of the theorem that covers the me
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -65,13 +66,23 @@ def ready(study: Study, problem: Problem, grids: bool) -> tuple[Study, list[Entr
     study.seeds  # noqa: B018 (refuses a last seed that is none)
     for number, method in enumerate(study.methods):
         with located(study.method_place(number)):
-            chosen = choose(method.checked(), problem, steps)
-            step = method.known.number if grids else None
-            values = {name: one.around if name == step else one.value for name, one in chosen.items()}
-            entries.append(_entry(study, method.with_parameters(**values), problem, chosen))
+            entry = _filled_in(study, method.checked().as_asked(), problem, steps, grids)
+            if method.asked is not None and entry.method.parameters != method.parameters:
+                # Another version of undrift chose them, or somebody has changed them since: they are the user's own now.
+                entry = _filled_in(study, dataclasses.replace(method, asked=None), problem, steps, grids)
+            entries.append(entry)
     labels = distinct_labels(study.methods)
     entries = [entry._replace(label=label) for entry, label in zip(entries, labels, strict=True)]
     return study.but(methods=tuple(entry.method for entry in entries)), entries
+
+
+def _filled_in(study: Study, method: StudyMethod, problem: Problem, steps: Any, grids: bool) -> Entry:
+    """The method with values for what was left open, and with what its theorem says where that was asked for."""
+    chosen = choose(method, problem, steps)
+    step = method.known.number if grids else None
+    values = {name: one.around if name == step else one.value for name, one in chosen.items()}
+    entry = _entry(study, method.with_parameters(**values), problem, chosen)
+    return entry._replace(method=entry.method.as_chosen(method, entry.chosen))
 
 
 def _entry(study: Study, method: StudyMethod, problem: Problem, chosen: dict[str, Choice]) -> Entry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -29,8 +29,9 @@ from .schema import WORDS, MethodWords, field_types, is_plain, kind_of, make_tab
 from .solver import OPTIONS, solver_from
 from .words import construct
 
-OWN_WORDS = ("name", "label", "up", "down", "exchange")  # every other key is a parameter of the method
+OWN_WORDS = ("name", "label", "up", "down", "exchange", "asked")  # every other key is a parameter of the method
 LINKS = ("up", "down")
+OPEN = "open"  # what was asked for where nothing was given
 NUMBERS_RULE = 'a number, "theorem", a schedule { schedule = … }, or a list of these (a grid)'
 
 
@@ -44,6 +45,7 @@ class StudyMethod:
     up: Any = None
     down: Any = None
     exchange: str | None = None
+    asked: Mapping[str, Any] | None = None  # of parameters that were chosen for the user: what stood there before
     asked_by: str | None = dataclasses.field(default=None, compare=False)  # the file that it stands in; None: the user
 
     @classmethod
@@ -60,17 +62,31 @@ class StudyMethod:
             check_sound(key, entry)
             if isinstance(entry, list) and (not entry or any(isinstance(one, list) for one in entry)):
                 raise InputError(f"{key} must be {NUMBERS_RULE}, got {shown(entry)}")
+        for key in own.get("asked") or {}:
+            if key not in parameters:
+                raise unknown("parameter that was chosen (asked)", key, parameters)
         own["name"] = absolute_method(own["name"], folder)
         made = cls(**own, parameters=parameters, asked_by=asked_by)
         return made if is_own(made.name) else made.checked()  # of a program only once it may run
 
     def words(self) -> dict[str, Any]:
         own = {"name": self.name, "label": self.label, **self.parameters}
-        own |= {"up": self.up, "down": self.down, "exchange": self.exchange}
+        own |= {"up": self.up, "down": self.down, "exchange": self.exchange, "asked": self.asked}
         return {key: entry for key, entry in own.items() if entry is not None}
 
     def with_parameters(self, **parameters: Any) -> StudyMethod:
         return dataclasses.replace(self, parameters={**self.parameters, **parameters})
+
+    def as_asked(self) -> StudyMethod:
+        """The method before values were chosen for the user."""
+        asked = self.asked or {}
+        kept = {key: asked.get(key, entry) for key, entry in self.parameters.items() if asked.get(key) != OPEN}
+        return dataclasses.replace(self, parameters=kept, asked=None)
+
+    def as_chosen(self, before: StudyMethod, names: Iterable[str]) -> StudyMethod:
+        """The method, which says of these parameters what stood there before."""
+        asked = {name: before.parameters.get(name, OPEN) for name in names}
+        return dataclasses.replace(self, asked=asked or None)
 
     # ----- what it is
     @cached_property

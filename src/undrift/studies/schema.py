@@ -94,6 +94,7 @@ class MethodWords(Table):
     up: Compressor | None = None
     down: Compressor | None = None
     exchange: str | None = None
+    asked: dict[str, Any] | None = None  # written by undrift: of values it chose, what stood there before
 
 
 class ProblemWords(Table):

@@ -112,10 +112,20 @@ class Study:
         return {"problem": dict(self.problem), "run": run, "method": [method.words() for method in self.methods]}
 
     def to_toml(self, comments: tuple[str, ...] = ()) -> str:
-        return "".join(f"# {line}\n" for line in comments) + tomli_w.dumps(_for_toml(self.words()))
+        words = _for_toml(self.words())
+        tables = [tomli_w.dumps({name: table}) for name, table in words.items() if name != "method"]
+        return "".join(f"# {line}\n" for line in comments) + "\n".join([*tables, *map(_method_table, words["method"])])
 
 
 HIDDEN = ("name", "path", "data_dir")
+
+
+def _method_table(words: dict[str, Any]) -> str:
+    """A table [[method]], short ones too, which tomli-w would put into a line above all others."""
+    tables = {key: entry for key, entry in words.items() if isinstance(entry, Mapping)}
+    plain = {key: entry for key, entry in words.items() if key not in tables}
+    below = "".join("\n" + tomli_w.dumps({"method": {key: table}}) for key, table in tables.items())
+    return "[[method]]\n" + tomli_w.dumps(plain) + below
 
 
 def read_study(path: str | Path) -> Study:

@@ -42,7 +42,15 @@ def campaign(target: str, seconds: int) -> dict[str, Any]:
     subprocess.run([sys.executable, f"{HERE / target}.py", "--seeds"], check=True)
     with tempfile.TemporaryDirectory() as new:
         began = time.monotonic()
-        said = _run(target, f"-max_total_time={seconds}", "-print_final_stats=1", "-timeout=30", new, str(kept))
+        said = _run(
+            target,
+            f"-max_total_time={seconds}",
+            "-print_final_stats=1",
+            "-timeout=30",
+            "-report_slow_units=30",
+            new,
+            str(kept),
+        )
         took = time.monotonic() - began
         _keep(kept, Path(new))
     runs = re.search(r"stat::number_of_executed_units:\s*(\d+)", said)

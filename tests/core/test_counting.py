@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import undrift as ud
-from undrift.errors import MOST, InputError, whole
+from undrift.errors import InputError
+from undrift.gate import LARGEST, whole
 from undrift.plan import Plan, full, random_steps, rule
 
 HUGE = 2**31
@@ -39,7 +40,7 @@ REFUSED = {
         {"steps": 2**24, "oracle": ud.oracles.minibatch(2**8)},
         r"τ_i must be ≤ 8388607, .* got 16777216",
     ),
-    "rounds": ({"rounds": MOST}, r"rounds must be a whole number ≥ 0 and ≤ 2147483646, got 2147483647"),
+    "rounds": ({"rounds": LARGEST}, r"rounds must be a whole number ≥ 0 and ≤ 2147483646, got 2147483647"),
     "rounds, 20 digits": ({"rounds": DIGITS}, "rounds must be .* got 100000000000000000000"),
     "rounds, 5,000 digits": ({"rounds": 10**5000}, "rounds must be .* got a number of thousands of digits"),
     "record_every": ({"record_every": HUGE}, "record_every must be .* ≤ 2147483647, got 2147483648"),
@@ -127,9 +128,9 @@ def test_whole_numbers_in_other_clothes_are_taken():
 # ----- totals
 def test_the_most_local_steps_are_counted_exactly():
     """2³¹ − 1 steps of each client, in closed form: what a step too many would have wrapped to a negative number."""
-    result = ud.run(ud.fedlin(eta=0.5), problem(3), rounds=4, steps=MOST)
+    result = ud.run(ud.fedlin(eta=0.5), problem(3), rounds=4, steps=LARGEST)
     # before round 1 everybody sends a gradient; then one step takes what is known already
-    np.testing.assert_array_equal(np.diff(result.history["gradients"]), 3 * MOST)
+    np.testing.assert_array_equal(np.diff(result.history["gradients"]), 3 * LARGEST)
     assert result.history["gradients"].dtype == np.int64
     np.testing.assert_allclose(result.x, 2 * (1 - np.exp(-0.5 * 4)), rtol=1e-6)  # steps of η/τ: a gradient flow, nearly
 
@@ -139,10 +140,10 @@ def test_totals_that_pass_64_bits_are_refused():
     from undrift.engine.recorder import Recorder
     from undrift.engine.simulate import padded_plan
 
-    described = ud.describe(ud.fedavg(eta=0.5), problem(3), rounds=3, steps=MOST)
+    described = ud.describe(ud.fedavg(eta=0.5), problem(3), rounds=3, steps=LARGEST)
     recorder = Recorder(described)
     recorder.spend(padded_plan(described, 0, 1, 1), 0, 1)
-    recorder.columns["gradients"].write(0, np.array([2**63 - 2 * MOST]))
+    recorder.columns["gradients"].write(0, np.array([2**63 - 2 * LARGEST]))
     with pytest.raises(InputError, match=r"gradients passes 2\*\*63 − 1.*between rounds 1 and 1.*fewer local steps"):
         recorder.spend(padded_plan(described, 1, 1, 1), 1, 1)
 
@@ -150,8 +151,8 @@ def test_totals_that_pass_64_bits_are_refused():
 def test_a_round_that_cannot_be_counted_is_refused():
     from undrift.engine.ledger import _summed
 
-    work = np.full((1, 2**12), MOST)
-    np.testing.assert_array_equal(_summed("gradients", work, np.ones_like(work)), MOST * 2**12)
+    work = np.full((1, 2**12), LARGEST)
+    np.testing.assert_array_equal(_summed("gradients", work, np.ones_like(work)), LARGEST * 2**12)
     with pytest.raises(InputError, match="gradients of one round must stay below"):
         _summed("gradients", work, np.full_like(work, 2**20))
 

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types unit slow attack oldest package bench format clean other-python
+.PHONY: demo test lint types unit slow attack oldest package fuzz bench format clean other-python
 .DEFAULT_GOAL := demo
 unexport PYTHONDONTWRITEBYTECODE # dozens of processes below import the same files
 
@@ -62,6 +62,11 @@ package:                     ## sdist and wheel, checked, and the wheel tried in
 	.venv-package/bin/twine check --strict dist/*
 	.venv-package/bin/python -m pip install --quiet dist/*.whl
 	cd dist && ../.venv-package/bin/undrift list && ../.venv-package/bin/undrift reproduce --list
+
+SECONDS_EACH ?= 60
+fuzz: $(VENV)/ready          ## look for bytes that break a reader, a minute for each (make fuzz SECONDS_EACH=600)
+	$(BIN)/python -m pip install --quiet --editable ".[fuzz]"
+	$(BIN)/python fuzz --seconds $(SECONDS_EACH)
 
 bench: $(VENV)/ready         ## ratios measured side by side on this machine
 	$(BIN)/python -m benchmarks

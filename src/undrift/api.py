@@ -11,8 +11,8 @@ from .engine.history import Result
 from .engine.loopback import pass_messages
 from .engine.simulate import Observer, simulate
 from .engine.sweep import Sweep, SweepObserver, points_of, sweep_runs
-from .errors import InputError, unknown, whole
-from .gate import NotNegative, check_value, shown
+from .errors import InputError, unknown
+from .gate import NotNegative, check_value, shown, whole
 from .problems.base import Problem
 from .recipe import Factory, Method
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import difflib
 import errno
-import operator
 from collections.abc import Iterable
 from typing import Any
-
-MOST = 2**31 - 1  # a device counts rounds, steps and samples in 32 bits
-LONG = 120  # characters of a value that an error repeats
 
 _REMEDIES = {
     errno.ENOSPC: "make room, or choose another place",
@@ -81,37 +77,6 @@ class Interrupted(UndriftError):
     def __init__(self, message: str, *, result: Any) -> None:
         super().__init__(message)
         self.result = result
-
-
-def whole(what: str, value: Any, least: int, most: int = MOST) -> int:
-    """A whole number in this range, or the error that says so.
-
-    >>> whole("rounds must be a whole number", 2**40, 0)
-    Traceback (most recent call last):
-    undrift.errors.InputError: rounds must be a whole number ≥ 0 and ≤ 2147483647, got 1099511627776
-    """
-    try:
-        number = least - 1 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least:
-        raise InputError(f"{what} ≥ {least}, got {shown(value)}")
-    if number > most:
-        raise InputError(f"{what} ≥ {least} and ≤ {most}, got {shown(value)}")
-    return number
-
-
-def shown(value: Any) -> str:
-    """A value as it is written, cut off where that is long; Python refuses to write numbers of 5,000 digits at all.
-
-    >>> shown(10**30), shown("a")
-    ('1000000000000000000000000000000', "'a'")
-    """
-    try:
-        text = repr(value)
-    except ValueError:
-        return "a number of thousands of digits"
-    return text if len(text) <= LONG else f"{text[:LONG]} …"
 
 
 def nearest(word: str, valid: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -180,6 +181,24 @@ def _kinds(kind: Type) -> list[Type]:
     if isinstance(kind, Metadata):
         return _kinds(kind.type)
     return [inner for one in kind.types for inner in _kinds(one)] if isinstance(kind, UnionType) else [kind]
+
+
+def whole(what: str, value: Any, least: int, most: int = LARGEST) -> int:
+    """A whole number in this range, or the error that says so.
+
+    >>> whole("rounds must be a whole number", 2**40, 0)
+    Traceback (most recent call last):
+    undrift.errors.InputError: rounds must be a whole number ≥ 0 and ≤ 2147483647, got 1099511627776
+    """
+    try:
+        number = least - 1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise InputError(f"{what} ≥ {least}, got {shown(value)}")
+    if number > most:
+        raise InputError(f"{what} ≥ {least} and ≤ {most}, got {shown(value)}")
+    return number
 
 
 def shown(value: Any) -> str:

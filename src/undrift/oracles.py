@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .errors import MOST
-from .gate import Count, NotNegative, check_value
+from .gate import LARGEST, Count, NotNegative, check_value
 from .randomness import device_shuffle_keys, swap_or_not
 
 
@@ -27,7 +26,7 @@ class Oracle(abc.ABC):
     @property
     def most_steps(self) -> int:
         """How many local steps of a round it can tell apart."""
-        return MOST
+        return LARGEST
 
     @abc.abstractmethod
     def gradient(self, loss: Any, x: jax.Array, key: jax.Array, step: Any) -> jax.Array:
@@ -62,7 +61,7 @@ class MiniBatch(Oracle):
 
     @property
     def most_steps(self) -> int:
-        return MOST if self.replace else MOST // self.size  # a place in the walk through the data has 32 bits
+        return LARGEST if self.replace else LARGEST // self.size  # a place in the walk through the data has 32 bits
 
     def indices(self, n: Any, key: jax.Array, step: Any) -> jax.Array:
         """The components of this step's batch."""

@@ -26,7 +26,8 @@ import jax
 import numpy as np
 
 from . import randomness
-from .errors import MOST, InputError, shown, whole
+from .errors import InputError
+from .gate import LARGEST, shown, whole
 
 
 class Choice(Protocol):
@@ -214,7 +215,7 @@ def _numbers(given: Any, rule: str, round: int) -> np.ndarray:
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{rule}, got {shown(given)}{where}: {error}") from None
     if found.dtype == object and all(isinstance(one, int) and not isinstance(one, bool) for one in found.flat):
-        raise InputError(f"{rule}, got {shown(given)}{where}: numbers up to {MOST} can be counted")
+        raise InputError(f"{rule}, got {shown(given)}{where}: numbers up to {LARGEST} can be counted")
     if found.dtype.kind not in "iuf":
         raise InputError(f"{rule}, got {shown(given)}{where}")
     return found
@@ -308,7 +309,7 @@ class Plan:
     steps: Steps
     failures: float
     seed: int
-    most_steps: int = MOST  # that the clients' oracle can tell apart
+    most_steps: int = LARGEST  # that the clients' oracle can tell apart
 
     def __post_init__(self) -> None:
         if not 0 <= self.failures < 1:

@@ -18,8 +18,8 @@ from typing import Any, TypedDict, Unpack
 import jax
 import numpy as np
 
-from ..errors import MOST, InputError, unknown, whole
-from ..gate import Failures, check_value, shown
+from ..errors import InputError, unknown
+from ..gate import LARGEST, Failures, check_value, shown, whole
 from ..oracles import Oracle
 from ..plan import Everyone, Participation, Plan, RandomSteps, Steps, uniform
 from ..problems.base import Problem
@@ -104,7 +104,7 @@ class Run:
             method,
             problem,
             problem.population,
-            whole("rounds must be a whole number", rounds, 0, MOST - 1),  # round 0 is one more
+            whole("rounds must be a whole number", rounds, 0, LARGEST - 1),  # round 0 is one more
             arguments.get("steps", 1),
             seed,
             _start(arguments.get("x0"), problem, seed),

@@ -53,6 +53,16 @@ def _no_global_switch():
     assert not jax.config.jax_enable_x64
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _not_too_much_memory():
+    """Compiled programs are let go when they have grown to gigabytes; the folder above still has them."""
+    yield
+    statm = Path("/proc/self/statm")
+    if statm.exists() and int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > LARGEST_WORKER:
+        jax.clear_caches()
+
+
+LARGEST_WORKER = 2 * 2**30  # bytes
 TOGETHER = ("tests/core/", "tests/cli/")
 
 

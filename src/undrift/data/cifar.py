@@ -64,7 +64,7 @@ class _Machine:
     """The stack, the marks and the memo of a pickle of the second protocol, for its inert operations."""
 
     def __init__(self) -> None:
-        self.stack: list[Any] = []
+        self.pile: list[Any] = []
         self.below: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
 
@@ -74,7 +74,7 @@ class _Machine:
         for _ in range(MOST_OPERATIONS):
             code = stream.read(1)
             if code == b".":
-                return self.stack.pop()
+                return self.pile.pop()
             if not code:
                 raise Refused("the file ends before its last operation")
             if code not in _OPERATIONS:
@@ -84,36 +84,36 @@ class _Machine:
         raise Refused(f"refused more than {MOST_OPERATIONS:,} operations")
 
     def mark(self, _: Any) -> None:
-        self.below.append(self.stack)
-        self.stack = []
+        self.below.append(self.pile)
+        self.pile = []
 
     def since_mark(self) -> list[Any]:
-        found = self.stack
-        self.stack = self.below.pop()
+        found = self.pile
+        self.pile = self.below.pop()
         return found
 
     def remember(self, place: int) -> None:
-        self.memo[place] = self.stack[-1]
+        self.memo[place] = self.pile[-1]
 
     def recall(self, place: int) -> None:
-        self.stack.append(self.memo[place])
+        self.pile.append(self.memo[place])
 
     def last_as_tuple(self, count: int) -> None:
-        items = [self.stack.pop() for _ in range(count)]
-        self.stack.append(tuple(reversed(items)))
+        items = [self.pile.pop() for _ in range(count)]
+        self.pile.append(tuple(reversed(items)))
 
     def since_mark_as_tuple(self, _: Any) -> None:
         items = self.since_mark()
-        self.stack.append(tuple(items))
+        self.pile.append(tuple(items))
 
     def append(self, items: Iterable[Any]) -> None:
-        target = self.stack[-1]
+        target = self.pile[-1]
         if type(target) is not list:
             raise Refused(f"refused to append to {_kind(target)}")
         target.extend(items)
 
     def set_items(self, items: list[Any]) -> None:
-        target = self.stack[-1]
+        target = self.pile[-1]
         if type(target) is not dict or len(items) % 2:
             raise Refused(f"refused to set {len(items)} items of {_kind(target)}")
         for key, value in zip(items[::2], items[1::2], strict=True):
@@ -126,24 +126,24 @@ class _Machine:
         found = _Name(module, name)
         if found not in _NAMES:
             raise Refused(f"refused to load {f'{module}.{name}'[:80]}")
-        self.stack.append(found)
+        self.pile.append(found)
 
     def reduce(self, _: Any) -> None:
         """A call in the file becomes a record, if it is one of the three that the published files have."""
-        arguments, function = self.stack.pop(), self.stack.pop()
+        arguments, function = self.pile.pop(), self.pile.pop()
         if type(function) is not _Name or type(arguments) is not tuple:
             raise Refused(f"refused a call of {_kind(function)}")
         if function in _RECONSTRUCT and arguments in ((_NDARRAY, (0,), "b"),):
-            self.stack.append(_ArrayRecord())
+            self.pile.append(_ArrayRecord())
         elif function == _DTYPE and arguments in (("u1", False, True), ("|u1", False, True)):
-            self.stack.append(_ByteType())
+            self.pile.append(_ByteType())
         elif function == _ENCODE and len(arguments) == 2 and type(arguments[0]) is str and arguments[1] == "latin1":
-            self.stack.append(arguments[0])  # bytes, as the second protocol writes them under Python 3
+            self.pile.append(arguments[0])  # bytes, as the second protocol writes them under Python 3
         else:
             raise Refused(f"refused a call of {function.module}.{function.name} with other arguments than published")
 
     def build(self, _: Any) -> None:
-        state, target = self.stack.pop(), self.stack[-1]
+        state, target = self.pile.pop(), self.pile[-1]
         if type(target) is _ArrayRecord and target.state is None and type(state) is tuple:
             target.state = state
         elif not (type(target) is _ByteType and type(state) is tuple and state == _BYTE_STATE):
@@ -152,24 +152,24 @@ class _Machine:
 
 def _operations() -> dict[bytes, tuple[Callable[[Any], Any] | None, Callable[[_Machine, Any], None]]]:
     def push(m: _Machine, value: Any) -> None:
-        m.stack.append(value)
+        m.pile.append(value)
 
     acts: dict[str, Callable[[_Machine, Any], None]] = {
         **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "SHORT_BINSTRING", "BINSTRING", "BINUNICODE"), push),
         "PROTO": lambda m, version: _check_protocol(version),
-        "NONE": lambda m, _: m.stack.append(None),
-        "NEWTRUE": lambda m, _: m.stack.append(True),
-        "NEWFALSE": lambda m, _: m.stack.append(False),
-        "EMPTY_LIST": lambda m, _: m.stack.append([]),
-        "EMPTY_DICT": lambda m, _: m.stack.append({}),
-        "EMPTY_TUPLE": lambda m, _: m.stack.append(()),
+        "NONE": lambda m, _: m.pile.append(None),
+        "NEWTRUE": lambda m, _: m.pile.append(True),
+        "NEWFALSE": lambda m, _: m.pile.append(False),
+        "EMPTY_LIST": lambda m, _: m.pile.append([]),
+        "EMPTY_DICT": lambda m, _: m.pile.append({}),
+        "EMPTY_TUPLE": lambda m, _: m.pile.append(()),
         "TUPLE1": lambda m, _: m.last_as_tuple(1),
         "TUPLE2": lambda m, _: m.last_as_tuple(2),
         "TUPLE3": lambda m, _: m.last_as_tuple(3),
         "TUPLE": _Machine.since_mark_as_tuple,
-        "APPEND": lambda m, _: m.append([m.stack.pop()]),
+        "APPEND": lambda m, _: m.append([m.pile.pop()]),
         "APPENDS": lambda m, _: m.append(m.since_mark()),
-        "SETITEM": lambda m, _: m.set_items([m.stack.pop() for _ in range(2)][::-1]),
+        "SETITEM": lambda m, _: m.set_items([m.pile.pop() for _ in range(2)][::-1]),
         "SETITEMS": lambda m, _: m.set_items(m.since_mark()),
         "MARK": _Machine.mark,
         "BINPUT": _Machine.remember,

@@ -75,8 +75,9 @@ def _lay_out(work: Path, case: Any) -> None:
 
 
 def _snapshot(work: Path) -> dict[str, tuple[int, bytes]]:
+    """Every name, when each file was touched, its content. A lock may come and go, which a directory's own time shows."""
     return {
-        str(path.relative_to(work)): (path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        str(path.relative_to(work)): (path.lstat().st_mtime_ns, path.read_bytes()) if path.is_file() else (0, b"")
         for path in sorted(work.rglob("*"))
     }
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from .command import codes
 from .command.complaints import complain
 from .command.parser import build_parser
-from .command.streams import patient_streams
+from .command.streams import no_interrupt_is_lost, patient_streams
 from .errors import InputError, StorageError
 
 NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data", "schema")
@@ -18,6 +18,14 @@ COMMANDS = {name: name for name in NAMES} | {"list": "listing"}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (see `command.codes`)."""
+    try:
+        with no_interrupt_is_lost():
+            return _main(argv)
+    except KeyboardInterrupt:  # once more, while the last words were said
+        return codes.INTERRUPTED
+
+
+def _main(argv: Sequence[str] | None) -> int:
     with patient_streams() as output:
         try:
             code = _execute(sys.argv[1:] if argv is None else list(argv))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
+import threading
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from undrift import cli as undrift_cli
+from undrift.command import listing
 from undrift.engine import simulate
 
 HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -125,3 +129,32 @@ def test_signals_during_a_comparison(cli, times, monkeypatch):
     assert cli(*words, "--out", "whole").code == 0
     for name in ("history.csv", "grid.csv"):
         assert Path("r", name).read_bytes() == Path("whole", name).read_bytes()
+
+
+def test_an_interrupt_where_python_cannot_raise_comes_again(cli, monkeypatch, capfd):
+    """The garbage collector's callbacks swallow exceptions: the run must still be stopped, and no traceback shown."""
+
+    def strike(*_):
+        gc.callbacks.remove(strike)
+        raise KeyboardInterrupt
+
+    def wait(arguments):
+        gc.callbacks.append(strike)
+        gc.collect()
+        threading.Event().wait(60)  # until it is interrupted
+        return 0
+
+    monkeypatch.setattr(listing, "execute", wait)
+    said = cli("list")
+    assert said.code == 130
+    assert "Traceback" not in said.err
+    assert "ignored" not in said.err
+
+
+def test_an_interrupt_in_the_last_words_is_no_traceback(monkeypatch):
+    def struck(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(undrift_cli, "complain", struck)
+    monkeypatch.setattr(listing, "execute", struck)
+    assert undrift_cli.main(["list"]) == 130

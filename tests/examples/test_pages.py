@@ -18,6 +18,7 @@ NAMES = (
     "dependencies.md",
     "participation.md",
     "page.md",
+    "reliability.md",
     "security.md",
     "SECURITY.md",
 )

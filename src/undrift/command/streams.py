@@ -1,4 +1,4 @@
-"""Standard output and error that outlive their readers.
+"""Standard output and error that outlive their readers, and interrupts that are not lost.
 
 A run does not depend on somebody reading what it says: where a pipe is closed (`undrift run … | head -1`), or a stream was
 closed before the start (`>&-`), it goes on and says no more. A standard output that cannot be written for another reason
@@ -10,10 +10,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
+MOMENT = 0.02  # seconds
 GONE = (errno.EPIPE, errno.EBADF)
 
 
@@ -76,6 +79,29 @@ def patient_streams() -> Iterator[Patient]:
         err.flush()
     finally:
         sys.stdout, sys.stderr = before
+
+
+@contextlib.contextmanager
+def no_interrupt_is_lost() -> Iterator[None]:
+    """A Ctrl-C that strikes where Python cannot raise it comes again a moment later, and nothing is said of the first.
+
+    Such places are callbacks of the garbage collector, of which JAX has one: there Python shows a traceback and goes on.
+    """
+    before = sys.unraisablehook
+
+    def hook(found: Any) -> None:
+        if issubclass(found.exc_type, KeyboardInterrupt):
+            again = threading.Timer(MOMENT, os.kill, (os.getpid(), signal.SIGINT))
+            again.daemon = True
+            again.start()
+        else:
+            before(found)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _open_missing() -> None:

@@ -23,6 +23,9 @@ class Kept(NamedTuple):
     drawn: Any  # a hash of the plan that was played, see `identity`
 
 
+AT_ONCE = 2**23  # bytes of a table that are asked for from the beginning: they cost nothing until they are written
+
+
 class Growing:
     """An array that grows at its end. Rows that were written stay where they are for whoever looks at them."""
 
@@ -34,7 +37,7 @@ class Growing:
         end = at + len(rows)
         array = self.array
         if array is None or end > len(array):
-            room = max(end, min(self.most, 2 * end))
+            room = max(end, min(self.most, max(2 * end, AT_ONCE // max(rows[:1].nbytes, 1))))
             larger = np.empty((room, *rows.shape[1:]), rows.dtype)
             if array is not None:
                 larger[:at] = array[:at]

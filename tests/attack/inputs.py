@@ -28,15 +28,16 @@ def cases() -> list[tuple[str, Any]]:
 def attack_inputs(count: int, seed: int, folder: Path) -> dict[str, Any]:
     """All cases (0), or about `count` of them: each is refused with its code and a message, and no file is touched."""
     tally, every = Tally(), cases()
+    form = importlib.import_module("hostile_case")
     step = max(1, len(every) // count) if count else 1
     for table, case in every[seed % step :: step]:
         work = fresh(folder, "work")
         work.mkdir(parents=True)
         with tally.attempt(f"{table}: {case.name}", table), _inside(work):
-            _lay_out(work, case)
-            before = _snapshot(work)
+            form.lay_out(work, case)
+            before = form.snapshot(work)
             _check(_answer(case), case, tally)
-            if _snapshot(work) != before:
+            if form.snapshot(work) != before:
                 tally.wrong("files were touched")
     return tally.counts(seed=seed)
 
@@ -62,24 +63,6 @@ def _check(said: Said, case: Any, tally: Tally) -> None:
         tally.wrong(f"exit code {said.code} instead of {case.code}: {said.err.strip()[:200]}")
     elif unsaid := [text for text in case.says if text not in said.err]:
         tally.wrong(f"does not say {unsaid}: {said.err.strip()[:200]}")
-
-
-def _lay_out(work: Path, case: Any) -> None:
-    for name, content in case.files.items():
-        path = work / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if callable(content):
-            content(path)
-        else:
-            path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-
-
-def _snapshot(work: Path) -> dict[str, tuple[int, bytes]]:
-    """Every name, when each file was touched, its content. A lock may come and go, which a directory's own time shows."""
-    return {
-        str(path.relative_to(work)): (path.lstat().st_mtime_ns, path.read_bytes()) if path.is_file() else (0, b"")
-        for path in sorted(work.rglob("*"))
-    }
 
 
 @contextlib.contextmanager

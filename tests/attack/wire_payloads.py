@@ -137,6 +137,16 @@ def _fault(node: Any) -> str | None:
     return None
 
 
+def holds(kind: Kind, payload: bytes) -> None:
+    """Assert that a payload is refused, or usable and canonical."""
+    try:
+        message = wire.decode(payload, kind.shapes)
+    except ud.WireError:
+        return
+    assert used(message, kind.dtype) is None
+    assert wire.encode(message) == payload
+
+
 def attack_wire(payloads: int, seed: int = 0) -> dict[str, int]:
     """So many hostile payloads and frames, and what became of them; the last three counts must be 0."""
     rng = np.random.default_rng(seed)

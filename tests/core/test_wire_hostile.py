@@ -12,23 +12,12 @@ import numpy as np
 import pytest
 
 import undrift as ud
-from attack.wire_payloads import Kind, attack_wire, hostile, kinds, used, with_fitting_checksum
+from attack.wire_payloads import attack_wire, holds, hostile, kinds, used, with_fitting_checksum
 from undrift import envelope, precision, wire
 from undrift.engine.loopback import Direct
 from undrift.engine.nodes import MEASURE, Call, ClientNode, Parts, ServerNode
 from undrift.envelope import DOWN, OVERHEAD, Envelope, seal, unseal
 from undrift.messages import Levels, Signs, Sparse
-
-
-def holds(kind: Kind, payload: bytes) -> None:
-    """Refused, or usable and canonical."""
-    try:
-        message = wire.decode(payload, kind.shapes)
-    except ud.WireError:
-        return
-    assert used(message, kind.dtype) is None
-    assert wire.encode(message) == payload
-
 
 every_kind = pytest.mark.parametrize("kind", kinds(), ids=lambda kind: f"{kind.name}, {kind.dtype}")
 

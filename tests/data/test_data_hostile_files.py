@@ -14,6 +14,7 @@ import tarfile
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -419,8 +420,8 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 
 
 # ----- LEAF
-def leaf(**changes: object) -> str:
-    user = {"x": [[0.5] * 784], "y": [3]} | changes.pop("user", {})  # type: ignore[operator]
+def leaf(**changes: Any) -> str:
+    user = {"x": [[0.5] * 784], "y": [3]} | changes.pop("user", {})
     return json.dumps({"users": ["a"], "num_samples": [1], "user_data": {"a": user}} | changes)
 
 

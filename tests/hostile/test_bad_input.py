@@ -6,38 +6,17 @@ All cases run in this process: input is refused before anything is compiled, so 
 from __future__ import annotations
 
 import importlib
-import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from hostile_case import Case
+from hostile_case import Case, lay_out, snapshot
 
 from undrift.cli import main
 from undrift.errors import UndriftError
 
 TABLES = {path.stem: path for path in sorted(Path(__file__).parent.glob("table_*.py"))}
 CASES = [(stem.removeprefix("table_"), case) for stem in TABLES for case in importlib.import_module(stem).CASES]
-
-
-def lay_out(folder: Path, case: Case) -> None:
-    """The files of a case."""
-    for name, content in case.files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if callable(content):
-            content(path)
-        else:
-            path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-
-
-def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything below a folder: names, when a file was touched, content. A lock may come and go in a directory."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
-        found[str(path.relative_to(folder))] = (0 if path.is_dir() else path.lstat().st_mtime_ns, content)
-    return found
 
 
 def refusal(case: Case, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types unit slow oldest package bench format clean other-python
+.PHONY: demo test lint types unit slow attack oldest package fuzz bench format clean other-python
 .DEFAULT_GOAL := demo
 unexport PYTHONDONTWRITEBYTECODE # dozens of processes below import the same files
 
@@ -43,6 +43,9 @@ unit: $(VENV)/ready          ## most tests compile for seconds and run for milli
 slow: $(VENV)/ready          ## what takes too long for every day
 	UNDRIFT_TESTS_OPTIMISE=1 $(BIN)/pytest -n 2 -m slow
 
+attack: $(VENV)/ready        ## kills, signals, rivals, full disks, bad input …: docs/reliability.md
+	$(BIN)/python -m tests.attack
+
 oldest:                      ## the tests with the oldest dependencies that pyproject.toml allows; they have wheels for 3.11
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "make oldest PYTHON=python3.11, please")'
 	rm -rf .venv-oldest
@@ -59,6 +62,11 @@ package:                     ## sdist and wheel, checked, and the wheel tried in
 	.venv-package/bin/twine check --strict dist/*
 	.venv-package/bin/python -m pip install --quiet dist/*.whl
 	cd dist && ../.venv-package/bin/undrift list && ../.venv-package/bin/undrift reproduce --list
+
+SECONDS_EACH ?= 60
+fuzz: $(VENV)/ready          ## look for bytes that break a reader, a minute for each (make fuzz SECONDS_EACH=600)
+	$(BIN)/python -m pip install --quiet --editable ".[fuzz]"
+	$(BIN)/python fuzz --seconds $(SECONDS_EACH)
 
 bench: $(VENV)/ready         ## ratios measured side by side on this machine
 	$(BIN)/python -m benchmarks

@@ -29,6 +29,11 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
     atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
+# Programs that tests say yes to are remembered in a folder of this run, not in the user's.
+if "UNDRIFT_TESTS_STATE" not in os.environ:
+    os.environ["UNDRIFT_TESTS_STATE"] = os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="undrift-state-")
+    atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+
 import hypothesis
 import jax
 import pytest
@@ -48,6 +53,16 @@ def _no_global_switch():
     assert not jax.config.jax_enable_x64
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _not_too_much_memory():
+    """Compiled programs are let go when they have grown to gigabytes; the folder above still has them."""
+    yield
+    statm = Path("/proc/self/statm")
+    if statm.exists() and int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > LARGEST_WORKER:
+        jax.clear_caches()
+
+
+LARGEST_WORKER = 2 * 2**30  # bytes
 TOGETHER = ("tests/core/", "tests/cli/")
 
 

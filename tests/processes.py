@@ -13,8 +13,11 @@ from pathlib import Path
 PATIENCE = 300.0  # seconds after which a process is taken to hang
 
 
-# A background job or `nohup` ignores Ctrl-C, and so does what it starts: here every process hears it.
-LISTENING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+# A background job or `nohup` ignores Ctrl-C and SIGHUP, and so does what it starts: here every process hears them.
+LISTENING = """import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+"""
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from .api import describe, loopback, run, sweep
 from .compression import quantise, random_k, scaled_sign, top_k
 from .engine.history import History, Result
 from .engine.sweep import Sweep
-from .errors import CheckpointError, DivergenceError, InputError, Interrupted, UndriftError
+from .errors import CheckpointError, DivergenceError, InputError, Interrupted, StorageError, UndriftError, WireError
 from .links import compressed
 from .protocol import Account, Algorithm, AtServer, Cohort, Diagnostics, Exchange, Gradients, OneByOne, Repeat
 from .recipe import Method, method
@@ -35,8 +35,8 @@ from .vectorise import use_devices
 __all__ = [
     "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
     "Exchange", "Gradients", "History", "InputError", "Interrupted", "Known", "Method", "OneByOne", "Repeat", "Resources",
-    "Result", "Sweep", "UndriftError", "advise", "compressed", "describe", "fedavg", "fedlin", "fednova",
-    "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback",
+    "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "fedavg", "fedlin",
+    "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback",
     "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
     "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from .engine.loopback import pass_messages
 from .engine.simulate import Observer, simulate
 from .engine.sweep import Sweep, SweepObserver, points_of, sweep_runs
 from .errors import InputError, unknown
+from .gate import NotNegative, check_value, shown, whole
 from .problems.base import Problem
 from .recipe import Factory, Method
 
@@ -55,7 +56,8 @@ def run(
     `Resources.of(m, speeds, link)`, from which the virtual seconds in the history are counted.
 
     observe: a function of the history so far, called after every chunk of rounds (about half a second); True stops the run.
-    checkpoint: a directory that allows `resume=True` to continue after a crash, with the same bits.
+    checkpoint: a directory that allows `resume=True` to continue after a crash, with the same bits. It belongs to this run
+    until it ends; if it is another's, or cannot be written, `StorageError` says so and carries the result so far.
 
     >>> import numpy as np, undrift as ud
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
@@ -63,6 +65,7 @@ def run(
     >>> f"{r.x[0]:.6f} after {r.history['bytes_up'][-1]} bytes up"
     '34.333333 after 9616 bytes up'
     """
+    check_value("checkpoint_seconds", checkpoint_seconds, NotNegative)
     described = describe(method, problem, rounds=rounds, **arguments)
     return simulate(
         described, observe=observe, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume
@@ -108,10 +111,8 @@ def sweep(
     single = {"keep_iterates", "on_divergence", "seed", "stop", "per_client"} & set(arguments)
     if single:
         raise InputError(f"sweep does not take {', '.join(sorted(single))}: use run for a single case")
-    seed_list = list(range(seeds)) if isinstance(seeds, int) else [int(s) for s in seeds]
-    if not seed_list:
-        raise InputError("a sweep needs at least one seed")
-    keys = {name: list(values) for name, values in grid.items()}
+    seed_list = _seeds(seeds)
+    keys = _grid(grid)
     methods = [_method(factory, point) for point in points_of(keys)]
     arguments["on_divergence"] = "continue"
     alike: dict[Any, Run] = {}  # runs that differ in numbers only are described once
@@ -121,6 +122,25 @@ def sweep(
             alike[made.recipe] = describe(made, problem, rounds=rounds, **arguments)
         runs.append(alike[made.recipe] if made.by_theorem else alike[made.recipe].but(method=made))
     return sweep_runs(runs, keys, seed_list, observe)
+
+
+def _seeds(given: int | Sequence[int]) -> list[int]:
+    rule = "a sweep needs seeds, or how many of them, as whole numbers"
+    if isinstance(given, int | float):
+        return list(range(whole(rule, given, 1)))
+    seeds = [whole(rule, seed, 0, 2**32 - 1) for seed in given]
+    if not seeds:
+        raise InputError("a sweep needs at least one seed")
+    return seeds
+
+
+def _grid(given: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    if not isinstance(given, Mapping):
+        raise InputError(f"a grid is a dictionary of lists such as {{'eta': [0.1, 0.2]}}, got {shown(given)}")
+    for name, values in given.items():
+        if isinstance(values, str) or not hasattr(values, "__iter__"):
+            raise InputError(f"the grid of {name} must be a list of values, got {shown(values)}: put it into brackets")
+    return {name: list(values) for name, values in given.items()}
 
 
 def _method(factory: Callable[..., Any], point: dict[str, Any]) -> Method:

@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 from collections.abc import Sequence
 
 from .command import codes
+from .command.complaints import complain
 from .command.parser import build_parser
-from .errors import InputError
+from .command.streams import no_interrupt_is_lost, patient_streams
+from .errors import InputError, StorageError
 
-NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data")
+NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data", "schema")
 COMMANDS = {name: name for name in NAMES} | {"list": "listing"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (see `command.codes`)."""
+    try:
+        with no_interrupt_is_lost():
+            return _main(argv)
+    except KeyboardInterrupt:  # once more, while the last words were said
+        return codes.INTERRUPTED
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    with patient_streams() as output:
+        try:
+            code = _execute(sys.argv[1:] if argv is None else list(argv))
+        except (Exception, KeyboardInterrupt) as error:
+            code = complain(error)
+        output.flush()
+        if output.refusal is not None and code == codes.OK:
+            code = complain(StorageError.of("standard output", output.refusal))
+    return code
+
+
+def _execute(words: list[str]) -> int:
+    for word in words:
+        _check_word(word)
     parser = build_parser()
     try:
-        arguments = parser.parse_args(argv)
+        arguments = parser.parse_args(words)
     except SystemExit as finished:  # help was shown, or the flags were wrong and argparse has said so
         return int(finished.code or 0)
-    except InputError as error:
-        return _complain(str(error), codes.BAD_INPUT)
     if arguments.version:
         from .command.versions import show_versions
 
@@ -31,41 +52,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command is None:
         parser.print_help()
         return codes.BAD_INPUT
-    return _guarded(arguments)
+    command = importlib.import_module(f".command.{COMMANDS[arguments.command]}", __package__)
+    return int(command.execute(arguments))
 
 
-def _guarded(arguments: argparse.Namespace) -> int:
-    """The sub-command, with its errors turned into exit codes."""
-    from .errors import CheckpointError, DivergenceError, Interrupted, UndriftError
-
+def _check_word(word: str) -> None:
+    """Names of files and things are text: neither a NUL nor bytes that are no UTF-8 can be written down again."""
+    if "\0" in word:
+        raise InputError(f"an argument must not hold a NUL character, got {word[:80]!r}: leave it out")
     try:
-        command = importlib.import_module(f".command.{COMMANDS[arguments.command]}", __package__)
-        return int(command.execute(arguments))
-    except (Interrupted, KeyboardInterrupt) as error:
-        return _complain(str(error) or "interrupted", codes.INTERRUPTED)
-    except DivergenceError as error:
-        return _complain(str(error), codes.DIVERGED)
-    except CheckpointError as error:
-        return _complain(str(error), codes.BAD_CHECKPOINT)
-    except UndriftError as error:
-        return _complain(str(error), _code_of(error))
-    except BrokenPipeError:  # the reader of a pipe went away, as in `undrift list | head`
-        sys.stderr.close()
-        return codes.OK
-
-
-def _code_of(error: Exception) -> int:
-    """Bad input, unless the room of data was opened and says that something is absent."""
-    if "undrift.data" not in sys.modules:
-        return codes.BAD_INPUT
-    from .data import DownloadError, MissingDataError
-
-    return codes.MISSING_DATA if isinstance(error, MissingDataError | DownloadError) else codes.BAD_INPUT
-
-
-def _complain(text: str, code: int) -> int:
-    print(f"undrift: {text}", file=sys.stderr)
-    return code
+        word.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError(f"an argument must be valid UTF-8, got {word[:80]!r}: choose another name") from None
 
 
 if __name__ == "__main__":

@@ -14,14 +14,18 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
+import numbers
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .errors import InputError
 from .messages import Levels, Signs, Sparse
 from .wire import Packed
+
+MOST_LEVELS = 2**24  # whole numbers up to here are exact in every precision
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +124,7 @@ class Quantise(Compressor):
         low = jnp.floor(position)
         up = jax.random.uniform(key, v.shape, v.dtype) < position - low
         level = (low + up.astype(v.dtype)) * jnp.sign(v)
+        level = jnp.where(jnp.isnan(level), 0, level)  # then the step is not finite either, and says so
         step = norm / self.levels
         if self.memory:  # the contraction that belongs to an unbiased operator of variance ω is C/(1 + ω)
             step = step / (1 + self.variance(v.size))
@@ -146,17 +151,17 @@ def top_k(k: int, memory: bool = True) -> TopK:
     >>> top_k(1).compress(jnp.array([1.0, -3.0, 2.0]), jax.random.key(0)).dense()
     Array([ 0., -3.,  0.], dtype=float32)
     """
-    return TopK(_whole("k", k), bool(memory))
+    return TopK(_whole("k", k), _flag("memory", memory))
 
 
 def random_k(k: int, memory: bool = True) -> RandomK:
     """Keep k entries chosen uniformly: δ = d/k. Without memory they are scaled by d/k, which makes C unbiased."""
-    return RandomK(_whole("k", k), bool(memory))
+    return RandomK(_whole("k", k), _flag("memory", memory))
 
 
 def scaled_sign(memory: bool = True) -> ScaledSign:
     """C(v) = (‖v‖₁/d) sign(v), one bit per entry: ‖C(v) − v‖² = (1 − ‖v‖₁²/(d‖v‖²))‖v‖², so δ ≤ d."""
-    return ScaledSign(bool(memory))
+    return ScaledSign(_flag("memory", memory))
 
 
 def quantise(levels: int = 1, memory: bool = False) -> Quantise:
@@ -164,7 +169,10 @@ def quantise(levels: int = 1, memory: bool = False) -> Quantise:
 
     E‖Q(v) − v‖² ≤ ω‖v‖² with ω = min(d/s², √d/s).
     """
-    return Quantise(_whole("levels", levels), bool(memory))
+    levels = _whole("levels", levels)
+    if levels > MOST_LEVELS:
+        raise InputError(f"levels must be at most 2**24, got {levels}: a float32 does not tell more apart")
+    return Quantise(levels, _flag("memory", memory))
 
 
 def feedback(compressor: Compressor | None, error: Any, v: jax.Array, key: jax.Array) -> tuple[Any, Any]:
@@ -192,6 +200,13 @@ def _check_k(k: int, dim: int) -> None:
 
 
 def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or int(value) != value or value < 1:
+    whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not whole or value < 1:
         raise InputError(f"{name} must be a whole number ≥ 1, got {value!r}")
     return int(value)
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, got {value!r}")
+    return bool(value)

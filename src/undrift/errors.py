@@ -28,12 +28,21 @@ class InputError(UndriftError, ValueError):
     """An argument breaks a rule; nothing has been computed."""
 
 
+class WireError(InputError):
+    """A message breaks a rule of the wire; nothing of it was used."""
+
+
 class CheckpointError(UndriftError):
     """A checkpoint cannot be read, or belongs to another run."""
 
 
 class StorageError(UndriftError, OSError):
-    """A file or directory cannot be read or written; what was there before is still there."""
+    """A file or directory cannot be read or written; what was there before is still there.
+
+    `result` keeps what a run had computed when its checkpoint could not be written.
+    """
+
+    result: Any = None
 
     @classmethod
     def of(cls, path: Any, error: OSError) -> StorageError:
@@ -50,7 +59,10 @@ class StorageError(UndriftError, OSError):
 
 
 class DivergenceError(UndriftError, ArithmeticError):
-    """The loss stopped being finite. `result` keeps every round up to there."""
+    """The loss stopped being finite. `result` keeps every round up to `round`, the first in which that was seen.
+
+    Where not every round is evaluated it may have happened before: `result.diverged_between` says since when.
+    """
 
     def __init__(self, message: str, *, round: int, client: int | None, result: Any) -> None:
         super().__init__(message)

@@ -6,12 +6,18 @@ between (a kill, a full disk, a power cut), a reader finds the old file or the n
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import os
 import tempfile
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
 
 from .errors import StorageError
 
@@ -23,6 +29,8 @@ def storage(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn a refusal of the disk into an error that says which file, why, and what to do."""
     try:
         yield
+    except StorageError:  # it says so already, and of the right file
+        raise
     except OSError as error:
         raise StorageError.of(path, error) from error
 
@@ -65,11 +73,51 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
+def write_json(path: Path, content: Any) -> None:
+    """The file with this content as JSON for people and machines."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))  # half a character becomes its JSON escape
+
+
+def write_csv(path: Path, rows: Iterable[Iterable[Any]]) -> None:
+    """The file with these rows."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    write_text(path, text.getvalue())
+
+
+def write_array(path: Path, array: Any) -> None:
+    """The array as an .npy file."""
+    with replacing(path) as file:
+        np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """The arrays as an .npz file, each under its name as it is: `np.savez` has parameters of its own, and a name may be one.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_arrays(Path(folder) / "models.npz", {"file": np.zeros(2), "a/b": np.ones(1), "": np.arange(3)})
+    ...     with np.load(Path(folder) / "models.npz") as found:
+    ...         [(name, array.size) for name, array in found.items()]
+    [('file', 2), ('a/b', 1), ('', 3)]
+    """
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
 def sweep_up(folder: Path) -> None:
     """Remove what killed writers left behind; only for the process that owns the folder."""
     with storage(folder):
-        for left in folder.glob(f".*-*{UNFINISHED}"):
-            left.unlink(missing_ok=True)
+        for name in os.listdir(folder):
+            if is_unfinished(name):
+                (folder / name).unlink(missing_ok=True)
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a file of this name is one that is being written, or was when its writer was killed."""
+    return name.startswith(".") and name.endswith(UNFINISHED)
 
 
 def _with_usual_rights(name: str) -> None:

@@ -48,6 +48,13 @@ def compressed(
     fedavg(eta=0.1, server_eta=1) + up top_k(5)
     """
     method = as_method(method)
+    for given in (up, down):
+        if given is not None and not isinstance(given, Compressor):
+            raise InputError(f"a compressor is what ud.top_k(…) and its kin return, got {given!r}")
+    if up is None and down is None:
+        raise InputError(
+            "compressed needs a compressor: give up=… (what clients send), down=… (what the server sends) or both"
+        )
     if method.recipe.split:
         raise InputError(
             f"the messages of {method.name} are halves of a model and activations, not vectors of length d: nothing would be "

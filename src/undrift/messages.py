@@ -1,4 +1,7 @@
-"""What a compressed vector is made of, in memory and on the wire."""
+"""What a compressed vector is made of, in memory and on the wire.
+
+Every kind has one encoding: places ascend, unused bits are zero, scales are not negative. What breaks this is refused.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .wire import Packed
+from .errors import WireError
+from .wire import Packed, finite
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["values", "indices"], meta_fields=["dim"])
@@ -44,11 +48,16 @@ class Sparse(Packed):
         values = np.frombuffer(payload[: k * dtype.itemsize], dtype.newbyteorder("<")).astype(dtype)
         places = payload[k * dtype.itemsize :]
         if self._as_bitmap():
-            marks = np.unpackbits(np.frombuffer(places, np.uint8), count=self.dim, bitorder="little")
-            indices = np.flatnonzero(marks).astype(np.int32)
+            found = np.flatnonzero(_unpacked(places, self.dim))
+            if len(found) != k:
+                raise WireError(f"a bitmap of this message marks {k} places, got {len(found)}")
         else:
-            indices = np.frombuffer(places, _index_dtype(self.dim)).astype(np.int32)
-        return Sparse(values, indices, self.dim)
+            found = np.frombuffer(places, _index_dtype(self.dim)).astype(np.int64)
+            if found.max(initial=0) >= self.dim:
+                raise WireError(f"places are below the dimension d = {self.dim}, got {found.max()}")
+            if np.any(np.diff(found) <= 0):
+                raise WireError("places ascend and none comes twice, got another order")
+        return Sparse(values, found.astype(np.int32), self.dim)
 
     def _as_bitmap(self) -> bool:
         return -(-self.dim // 8) < self.values.shape[0] * _index_dtype(self.dim).itemsize
@@ -74,8 +83,7 @@ class Signs(Packed):
     def from_wire(self, payload: bytes) -> Signs:
         dim, dtype = self.positive.shape[0], np.dtype(self.scale.dtype)
         cut = -(-dim // 8)
-        positive = np.unpackbits(np.frombuffer(payload[:cut], np.uint8), count=dim, bitorder="little").astype(bool)
-        return Signs(positive, np.frombuffer(payload[cut:], dtype.newbyteorder("<")).astype(dtype).reshape(()))
+        return Signs(_unpacked(payload[:cut], dim).astype(bool), _scale(payload[cut:], dtype))
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["level", "step"], meta_fields=["levels"])
@@ -101,10 +109,18 @@ class Levels(Packed):
     def from_wire(self, payload: bytes) -> Levels:
         dim, bits, dtype = self.level.shape[0], self._bits(), np.dtype(self.step.dtype)
         cut = -(-dim * bits // 8)
-        flags = np.unpackbits(np.frombuffer(payload[:cut], np.uint8), count=dim * bits, bitorder="little")
-        shifted = flags.reshape(dim, bits).astype(np.int64) @ (1 << np.arange(bits, dtype=np.int64))
-        step = np.frombuffer(payload[cut:], dtype.newbyteorder("<")).astype(dtype).reshape(())
-        return Levels((shifted - self.levels).astype(np.int32), step, self.levels)
+        flags = _unpacked(payload[:cut], dim * bits).reshape(dim, bits)
+        shifted = np.zeros(dim, np.int64)
+        for place in range(bits):
+            shifted |= flags[:, place].astype(np.int64) << place
+        if shifted.max(initial=0) > 2 * self.levels:
+            raise WireError(f"levels lie in −{self.levels} … {self.levels}, got {shifted.max() - self.levels}")
+        return Levels((shifted - self.levels).astype(np.int32), _scale(payload[cut:], dtype), self.levels)
+
+    def is_finite(self) -> bool:
+        step = np.asarray(self.step)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite(np.max(np.abs(np.asarray(self.level)), initial=0).astype(step.dtype) * step)
 
     def _bits(self) -> int:
         return (2 * self.levels).bit_length()
@@ -112,6 +128,21 @@ class Levels(Packed):
 
 def _index_dtype(dim: int) -> np.dtype[Any]:
     return np.dtype("u1" if dim <= 2**8 else "<u2" if dim <= 2**16 else "<u4")
+
+
+def _unpacked(payload: bytes, count: int) -> np.ndarray:
+    """So many bits, one a byte; the last byte may have room for more, which must be zero."""
+    bits = np.unpackbits(np.frombuffer(payload, np.uint8), bitorder="little")
+    if np.any(bits[count:]):
+        raise WireError(f"bits after the last of {count} are zero, got others")
+    return bits[:count]
+
+
+def _scale(payload: bytes, dtype: np.dtype[Any]) -> np.ndarray:
+    scale = np.frombuffer(payload, dtype.newbyteorder("<")).astype(dtype).reshape(())
+    if np.signbit(scale) and not np.isnan(scale):  # it would be another way to write the vector with all signs turned
+        raise WireError(f"a scale is ≥ 0 without a minus sign, got {scale}")
+    return scale
 
 
 def _little(array: np.ndarray) -> bytes:

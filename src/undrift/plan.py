@@ -28,6 +28,7 @@ import numpy as np
 
 from . import randomness
 from .errors import InputError
+from .gate import LARGEST, shown, whole
 
 
 class Choice(Protocol):
@@ -194,16 +195,42 @@ class Rule(Participation):
         return self.count
 
     def ids(self, seed: int, round: int, clients: int) -> np.ndarray:
-        chosen = np.asarray(self.function(round, _user_key(seed, "cohort", round)))
+        return self._checked(self.function(round, _user_key(seed, "cohort", round)), round, clients)
+
+    def _checked(self, given: Any, round: int, clients: int) -> np.ndarray:
+        chosen = _numbers(given, f"the rule must name {self.count} clients by their numbers", round)
         if chosen.shape != (self.count,):
             raise InputError(f"the rule must name {self.count} clients, in round {round} it gave shape {chosen.shape}")
+        if not np.all(chosen == np.floor(chosen)):  # NaN is none either
+            odd = chosen[chosen != np.floor(chosen)][0]
+            raise InputError(f"the rule must name clients by whole numbers, in round {round} it named {odd}")
         strange = chosen[(chosen < 0) | (chosen >= clients)]
         if strange.size:
             raise InputError(f"the rule named the client {strange[0]} in round {round}; there are 0 … {clients - 1}")
+        values, times = np.unique(chosen, return_counts=True)
+        if np.any(times > 1):
+            raise InputError(
+                f"the rule must name {self.count} different clients, in round {round} it named {values[times > 1][0]} more "
+                "than once: name each once, or draw with uniform(n, replace=True)"
+            )
         return chosen.astype(np.int64)
 
     def __str__(self) -> str:
         return f"rule({getattr(self.function, '__name__', 'function')}{_suffix(self)})"
+
+
+def _numbers(given: Any, rule: str, round: int) -> np.ndarray:
+    """An array of real numbers from what a user's function gave."""
+    where = f" in round {round}" if round else ""
+    try:
+        found = np.asarray(given)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"{rule}, got {shown(given)}{where}: {error}") from None
+    if found.dtype == object and all(isinstance(one, int) and not isinstance(one, bool) for one in found.flat):
+        raise InputError(f"{rule}, got {shown(given)}{where}: numbers up to {LARGEST} can be counted")
+    if found.dtype.kind not in "iuf":
+        raise InputError(f"{rule}, got {shown(given)}{where}")
+    return found
 
 
 def _suffix(who: Participation) -> str:
@@ -259,9 +286,8 @@ def rule(function: Choice, count: int, renormalise: bool = False) -> Rule:
 
 
 def _members(count: Any) -> int:
-    if isinstance(count, bool) or not isinstance(count, int | float | np.number) or int(count) != count or count < 1:
-        raise InputError(f"a cohort needs a whole number of members ≥ 1, got {count!r}")
-    return int(count)
+    given = int(count) if isinstance(count, float | np.floating) and float(count).is_integer() else count
+    return whole("a cohort needs a whole number of members", given, 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,9 +303,10 @@ class RandomSteps:
 
 def random_steps(low: int, high: int) -> RandomSteps:
     """τ_i(t) uniform on {low, …, high} for each client and round (systems heterogeneity that changes by round)."""
-    if not 1 <= low <= high:
+    first, last = (whole("local steps need 1 ≤ low ≤ high, whole numbers", value, 0) for value in (low, high))
+    if not 1 <= first <= last:
         raise InputError(f"local steps need 1 ≤ low ≤ high, got low = {low}, high = {high}")
-    return RandomSteps(int(low), int(high))
+    return RandomSteps(first, last)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -328,14 +355,17 @@ class Plan:
     steps: Steps
     failures: float
     seed: int
+    most_steps: int = LARGEST  # that the clients' oracle can tell apart
     absences: Absences | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.failures < 1:
             raise InputError(f"the probability of not answering must be in [0, 1), got {self.failures}")
         self.participation.size(self.clients)  # refuses a cohort that is too large
-        if not callable(self.steps) and not isinstance(self.steps, RandomSteps):
-            self._checked(np.asarray(self.steps), 0)
+        if isinstance(self.steps, RandomSteps):
+            self._countable(np.asarray(self.steps.high))
+        elif not callable(self.steps):
+            self._checked(self.steps, 0)
 
     @property
     def cohort_size(self) -> int:
@@ -356,6 +386,11 @@ class Plan:
     def same_for_all_seeds(self) -> bool:
         drawn = callable(self.steps) or isinstance(self.steps, RandomSteps)
         return isinstance(self.participation, Everyone) and self.failures == 0 and not drawn
+
+    @property
+    def settled(self) -> bool:
+        """Whether the library draws it: then it follows from numbers, and no function of a user's has a say."""
+        return not callable(self.steps) and type(self.participation) in (Everyone, Uniform, Weighted, Permuted)
 
     def draw(self, first: int, count: int) -> Draw:
         """The plan of rounds first, …, first + count − 1 (round 1 is the first)."""
@@ -379,24 +414,33 @@ class Plan:
             where = (randomness.tag("steps"), np.asarray(rounds)[:, None], members)
             return randomness.integers(self.seed, self.steps.low, self.steps.high, *where)
         if callable(self.steps):
-            drawn = [self._checked(np.asarray(self.steps(t, _user_key(self.seed, "steps", t))), t) for t in rounds]
+            drawn = [self._checked(self.steps(t, _user_key(self.seed, "steps", t)), t) for t in rounds]
             everyone = np.stack([np.broadcast_to(row, (self.clients,)) for row in drawn])
         else:
-            everyone = np.broadcast_to(self._checked(np.asarray(self.steps), 0), (shape[0], self.clients))
+            everyone = np.broadcast_to(self._checked(self.steps, 0), (shape[0], self.clients))
         return np.take_along_axis(everyone, members, axis=1)
 
-    def _checked(self, steps: np.ndarray, round: int) -> np.ndarray:
+    def _checked(self, given: Any, round: int) -> np.ndarray:
         where = f" in round {round}" if round else ""
+        steps = _numbers(given, "local steps must be whole numbers ≥ 1", round)
         if steps.shape not in ((), (self.clients,)):
             raise InputError(
                 f"local steps must be one number or one per client ({self.clients}), got shape {steps.shape}{where}"
             )
-        if steps.dtype.kind not in "iu" and not np.all(steps == np.floor(steps)):
+        if not np.all(np.isfinite(steps) & (steps == np.floor(steps))):
             raise InputError(f"local steps must be whole numbers, got {steps}{where}")
         if np.any(steps < 1):
             client = int(np.argmin(steps)) if steps.ndim else "every client"
             raise InputError(f"local steps τ_i must be ≥ 1, got {steps.min()} for client {client}{where}")
-        return steps.astype(np.int64)
+        return self._countable(steps, where).astype(np.int64)
+
+    def _countable(self, steps: np.ndarray, where: str = "") -> np.ndarray:
+        if np.any(steps > self.most_steps):
+            raise InputError(
+                f"local steps τ_i must be ≤ {self.most_steps}, the most that can be counted here, got {steps.max()}{where}: "
+                "play more rounds of fewer steps"
+            )
+        return steps
 
     def __str__(self) -> str:
         steps = self.steps if not callable(self.steps) else getattr(self.steps, "__name__", "function")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from . import signatures
+from . import signatures, sums
 from .signatures import Tree
 
 if TYPE_CHECKING:
@@ -61,17 +61,17 @@ class Cohort(NamedTuple):
         if self.importance is None:
             return self.average(ups)
         present = self._present(self.importance)
-        share = present / jnp.maximum(jnp.sum(self._present(jnp.ones_like(self.weights))), 1)
-        total = jax.tree.map(lambda u: _weighted_sum(share, self._present(u)), ups)
+        share = present / jnp.maximum(sums.total(self._present(jnp.ones_like(self.weights))), 1)
+        total = jax.tree.map(lambda u: sums.weighted(share, self._present(u)), ups)
         if around is None:
             return total
-        return jax.tree.map(lambda part, x: part + (1 - jnp.sum(share)).astype(part.dtype) * x, total, around)
+        return jax.tree.map(lambda part, x: part + (1 - sums.total(share)).astype(part.dtype) * x, total, around)
 
     def average(self, ups: Tree) -> Tree:
         """Σ w_i u_i / Σ w_i over the members that answered: between the smallest and the largest, but biased for a cohort."""
         share = self._present(self.weights)
-        share = share / jnp.sum(share)
-        return jax.tree.map(lambda u: _weighted_sum(share, self._present(u)), ups)
+        share = share / sums.total(share)
+        return jax.tree.map(lambda u: sums.weighted(share, self._present(u)), ups)
 
     def total(self, ups: Tree) -> Tree:
         """Σ w_i u_i over the members that answered, a client that was drawn twice counted once.
@@ -79,7 +79,7 @@ class Cohort(NamedTuple):
         With full participation this is the mean; SCAFFOLD's (|S|/m)·mean is this sum.
         """
         once = jnp.where(self._is_first_draw(), self._present(self.weights), 0)
-        return jax.tree.map(lambda u: _weighted_sum(once, self._present(u)), ups)
+        return jax.tree.map(lambda u: sums.weighted(once, self._present(u)), ups)
 
     def _present(self, rows: jax.Array) -> jax.Array:
         if self.answered is None:
@@ -220,7 +220,3 @@ def placed(program: Program, place: int) -> list[tuple[int, Step]]:
 
 def _column(mask: jax.Array, rows: jax.Array) -> jax.Array:
     return mask.reshape(mask.shape + (1,) * (rows.ndim - 1))
-
-
-def _weighted_sum(weights: jax.Array, rows: jax.Array) -> jax.Array:
-    return jnp.tensordot(weights.astype(jnp.result_type(rows, weights)), rows, axes=1)

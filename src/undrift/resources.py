@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from .errors import InputError, unknown
-
-LINK_KEYS = ("up", "down", "latency")
+from .errors import InputError
+from .gate import Link, check, scalar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,11 +63,11 @@ def _speeds(words: Any, clients: int) -> tuple[float, ...]:
     try:
         if isinstance(words, str) and ".." in words:
             low, high = (float(part) for part in words.split(".."))
-            numbers = np.geomspace(low, high, clients) if low > 0 and high > 0 else np.array([low, high])
+            numbers = np.geomspace(low, high, clients) if low > 0 and high > 0 else np.array([np.nan])
         else:
             parts = words.split(",") if isinstance(words, str) else words
             numbers = np.atleast_1d(np.asarray(parts, float))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"speeds are written 100, or 10,20,40 (one per client), or 10..1000; got {words!r}") from None
     if numbers.shape not in ((1,), (clients,)):
         raise InputError(f"speeds must be one number or one per client ({clients}), got {numbers.size} of them")
@@ -77,29 +77,16 @@ def _speeds(words: Any, clients: int) -> tuple[float, ...]:
 
 
 def _link(words: Any) -> dict[str, float]:
-    given: dict[str, Any] = {}
+    given = words
     if isinstance(words, str):
-        for part in filter(None, words.split(",")):
-            key, equals, text = part.partition("=")
-            if not equals:
-                raise InputError(f"a link is written up=1e6,down=1e7,latency=0.05; got {words!r}")
-            given[key.strip()] = text.strip()
-    else:
-        given = dict(words or {})
-    found = {}
-    for key, value in given.items():
-        if key not in LINK_KEYS:
-            raise unknown("key of a link", key, LINK_KEYS)
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            raise InputError(f"{key} of a link must be a number, got {value!r}") from None
-        if not (np.isfinite(number) and (number > 0 or (key == "latency" and number == 0))):
-            raise InputError(
-                f"{key} of a link must be a finite number {'≥' if key == 'latency' else '>'} 0, got {value}"
-            )
-        found[key] = number
-    return found
+        parts = [part.partition("=") for part in filter(None, words.split(","))]
+        given = {key.strip(): scalar(text.strip()) for key, _, text in parts}
+        if not all(equals for _, equals, _ in parts) or len(given) < len(parts):
+            raise InputError(f"a link is written up=1e6,down=1e7,latency=0.05, each once; got {words!r}")
+    elif words is not None and not isinstance(words, Mapping):
+        raise InputError(f"a link is a table or a word such as up=1e6,down=1e7,latency=0.05; got {words!r}")
+    check(Link, given or {}, "a link")
+    return {key: float(value) for key, value in (given or {}).items()}
 
 
 def _bytes(count: float) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
-
-from .errors import InputError
+from .gate import Positive, check_value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,9 +22,7 @@ class Inverse:
 
     def __post_init__(self) -> None:
         for name in ("scale", "offset"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0):
-                raise InputError(f"{name} of an inverse schedule must be a finite number > 0, got {value!r}")
+            check_value(f"{name} of an inverse schedule", getattr(self, name), Positive)
 
     def __call__(self, count: Any) -> Any:
         return self.scale / (count + self.offset)

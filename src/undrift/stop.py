@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .errors import InputError, unknown
+from .gate import Count, NotNegative, check_value
 
 RISING = ("accuracy",)  # columns that are better the larger they are
 
@@ -146,11 +147,9 @@ def patience(rounds: int, column: str = "loss", least: float = 0.0) -> Stop:
     >>> print(patience(10, "test_loss") | at(accuracy=0.9))
     test_loss no better for 10 rounds, or accuracy ≥ 0.9
     """
-    if isinstance(rounds, bool) or int(rounds) != rounds or rounds < 1:
-        raise InputError(f"patience is a whole number of rounds ≥ 1, got {rounds!r}")
-    if not (np.isfinite(least) and least >= 0):
-        raise InputError(f"the least improvement is a share ≥ 0, got {least!r}")
-    return Patience(int(rounds), column, float(least))
+    rounds = check_value("patience, in rounds,", rounds, Count)
+    least = check_value("least, a share of the best value,", least, NotNegative)
+    return Patience(rounds, check_value("the column", column, str), least)
 
 
 def _rises(column: str) -> bool:

@@ -3,6 +3,10 @@
 Both ends know the program, so they know the shape of every message: what travels is the payload alone, leaf after leaf, in
 little-endian order. A node of the message that is a `Packed` (a compressed vector) writes itself more tightly than its arrays
 would. `size` answers from shapes only; `len(encode(message)) == size(message)` always.
+
+What arrives is hostile until it was checked. `decode` accepts exactly what `encode` can have written: every payload that it
+accepts encodes to the same bytes again, so no two payloads mean the same message. Anything else is a `WireError`, and nothing
+that arrives decides how much is allocated or how long it takes.
 """
 
 from __future__ import annotations
@@ -11,9 +15,10 @@ import abc
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from .errors import InputError
+from .errors import WireError
 
 
 class Packed(abc.ABC):
@@ -29,11 +34,15 @@ class Packed(abc.ABC):
 
     @abc.abstractmethod
     def from_wire(self, payload: bytes) -> Packed:
-        """The inverse; `self` only lends its shapes."""
+        """The inverse; `self` only lends its shapes. Bytes that `to_wire` cannot have written are a `WireError`."""
 
     @abc.abstractmethod
     def dense(self) -> jax.Array:
         """The vector it stands for."""
+
+    def is_finite(self) -> bool:
+        """Whether the vector it stands for has finite entries only."""
+        return all(finite(leaf) for leaf in jax.tree.leaves(self))
 
 
 def dense(part: Any) -> Any:
@@ -59,18 +68,43 @@ def encode(message: Any) -> bytes:
     return b"".join(_encode(node) for node in _nodes(message))
 
 
-def decode(payload: bytes, like: Any) -> Any:
-    """The message whose shapes are those of `like`."""
+def decode(payload: bytes, like: Any, *, not_finite: bool = False) -> Any:
+    """The message whose shapes are those of `like`, checked.
+
+    `not_finite`: accept infinities and NaN. From a network they are refused; only where all nodes are one's own does a run
+    that diverges send them, to be reported as a divergence.
+
+    >>> decode(b"\\x02", np.zeros(1, bool))
+    Traceback (most recent call last):
+    undrift.errors.WireError: a truth value is the byte 0 or 1, got 2
+    """
+    if not isinstance(payload, bytes):
+        raise WireError(f"a message is bytes, got {type(payload).__name__}")
     expected = size(like)
     if len(payload) != expected:
-        raise InputError(f"a message of this exchange has {expected} bytes, got {len(payload)}: it was cut or padded")
+        raise WireError(f"a message of this exchange has {expected} bytes, got {len(payload)}: it was cut or padded")
     nodes, structure = jax.tree.flatten(like, is_leaf=_is_packed)
     decoded, position = [], 0
     for node in nodes:
         length = _size(node)
         decoded.append(_decode(payload[position : position + length], node))
         position += length
+    if not not_finite:
+        for number, node in enumerate(decoded):
+            if not finite(node):
+                raise WireError(f"a message holds finite numbers, part {number + 1} of {len(decoded)} does not")
     return jax.tree.unflatten(structure, decoded)
+
+
+def finite(part: Any) -> bool:
+    """Whether an array or a compressed vector has finite entries only.
+
+    >>> finite(np.array([1.0, np.inf])), finite(np.array([1, 2]))
+    (False, True)
+    """
+    if isinstance(part, Packed):
+        return part.is_finite()
+    return not jnp.issubdtype(part.dtype, jnp.inexact) or bool(np.all(np.isfinite(np.asarray(part))))
 
 
 def _is_packed(node: Any) -> bool:
@@ -98,4 +132,12 @@ def _decode(payload: bytes, like: Any) -> Any:
     if isinstance(like, Packed):
         return like.from_wire(payload)
     dtype = np.dtype(like.dtype)
+    if dtype == np.bool_:
+        _check_truth(payload)
     return np.frombuffer(payload, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(np.shape(like))
+
+
+def _check_truth(payload: bytes) -> None:
+    largest = max(payload, default=0)
+    if largest > 1:
+        raise WireError(f"a truth value is the byte 0 or 1, got {largest}")

@@ -9,15 +9,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from undrift import files
 from undrift.errors import InputError
-
-from .locks import hold
+from undrift.ownership import locked
 
 SUMS = "SHA256SUMS"
 Members = Mapping[str, bytes]
@@ -59,17 +58,18 @@ class Archive:
         if self.path.exists() and self.path.read_bytes() == content:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        try:
-            beside.write_bytes(content)
-            beside.replace(self.path)
-        finally:
-            beside.unlink(missing_ok=True)
+        files.write_bytes(self.path, content)
 
     def add(self, members: Members) -> None:
         """More members beside those that are there; several processes may do so at once."""
-        with hold(self.path.with_name(f"{self.path.name}.lock")):
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(self.lock, wait=True):
             self.write({**self.read(), **members})
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that makes what is kept here."""
+        return self.path.with_name(f".{self.path.name}.lock")
 
     def _damaged(self, why: str) -> InputError:
         return InputError(

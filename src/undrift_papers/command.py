@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from undrift.command import codes
+from undrift.command.directory import names_in, writable
 from undrift.command.parser import EXIT_TEXT
 from undrift.command.talk import Stop, Talk
 from undrift.errors import InputError, Interrupted
@@ -67,13 +68,13 @@ def execute(arguments: argparse.Namespace) -> int:
     """The command."""
     talk = Talk(arguments.quiet, arguments.json)
     store = Store(Path(arguments.out))
-    if store.root.exists() and not store.root.is_dir():
-        raise InputError(f"{store.root} is a file: choose another directory with --out")
+    names_in(store.root)  # refuses a file
     if arguments.list:
         return _list(store, arguments, talk)
     if arguments.report and not (arguments.items or arguments.all):
         return _report(store, arguments.report, talk)
     items = select(arguments.items, arguments.all)
+    writable(store.root)
     done, stopped = _play(items, store, arguments, talk)
     if arguments.report and not stopped:
         _report(store, arguments.report, talk)
@@ -84,7 +85,7 @@ def execute(arguments: argparse.Namespace) -> int:
         print(json.dumps({**words, "status": "interrupted" if stopped else "finished"}, indent=2, ensure_ascii=False))
     elif done:
         colour = "red" if failed else "green"
-        talk.results.print(f"[{colour}]{total - failed} of {total} claims hold[/] in {len(done)} items")
+        talk.results.print(f"[{colour}]{total - failed} of {total} claims hold[/] in {len(done)} items", markup=True)
     if stopped:
         left = len(items) - len(done)
         talk.notes.print(f"stopped with {left} of {len(items)} items to go; the same command continues", markup=False)
@@ -132,12 +133,12 @@ def _show(made: Reproduction, talk: Talk) -> None:
     out = talk.results
     how = f"{made.seconds:.1f} s" if made.fresh else "kept"
     where = escape(f"{made.file}, drawn in {made.folder}")
-    out.print(f"[bold]{made.item.name}[/]  {escape(made.item.title)}  [dim]({how}; {where})[/]")
+    out.print(f"[bold]{made.item.name}[/]  {escape(made.item.title)}  [dim]({how}; {where})[/]", markup=True)
     for claim in made.claims:
         mark = "[green]holds[/]" if claim["holds"] else "[bold red]FAILS[/]"
-        out.print(f"  {mark}  {escape(claim['sentence'])}: {escape(claim['measured'])}", soft_wrap=True)
+        out.print(f"  {mark}  {escape(claim['sentence'])}: {escape(claim['measured'])}", markup=True, soft_wrap=True)
         if not claim["holds"] and claim["explanation"]:
-            out.print(f"         [red]{escape(claim['explanation'])}[/]", soft_wrap=True)
+            out.print(f"         [red]{escape(claim['explanation'])}[/]", markup=True, soft_wrap=True)
 
 
 def _list(store: Store, arguments: argparse.Namespace, talk: Talk) -> int:
@@ -152,7 +153,7 @@ def _list(store: Store, arguments: argparse.Namespace, talk: Talk) -> int:
     for name in ("item", "what", "claims", f"results in {store.root} ({scale})"):
         table.add_column(name)
     for item, standing in rows:
-        table.add_row(item.name, escape(item.title), str(_count(item, scale)), standing)
+        table.add_row(item.name, item.title, str(_count(item, scale)), standing)
     talk.results.print(table)
     return codes.OK
 

@@ -26,9 +26,9 @@ import numpy as np
 import undrift as ud
 from undrift.engine.simulate import Observer
 from undrift.errors import InputError
+from undrift.ownership import InUse, locked
 
 from .archive import Archive, from_json, to_json
-from .locks import claim
 
 KEPT = ("accuracy", "test_loss", "loss")
 HISTORY, SUMMARY = "history.csv", "summary.json"
@@ -153,12 +153,23 @@ def finish(job: Job, folder: Path, observe: Observer | None = None) -> Outcome:
     """The result of a job: read if it is there, else run (or continued) now."""
     found = outcome(job, folder)
     if found is None:
-        files = _run(job, folder / job.name, observe)
-        archive(folder).add({f"{job.name}/{file}": content for file, content in files.items()})
-        shutil.rmtree(folder / job.name, ignore_errors=True)
-        found = outcome(job, folder)
-        assert found is not None
+        with locked(_lock(job, folder), wait=True):  # another process may be at it
+            found = outcome(job, folder) or _finish(job, folder, observe)
     return found
+
+
+def _finish(job: Job, folder: Path, observe: Observer | None = None) -> Outcome:
+    files = _run(job, folder / job.name, observe)
+    archive(folder).add({f"{job.name}/{file}": content for file, content in files.items()})
+    shutil.rmtree(folder / job.name, ignore_errors=True)
+    found = outcome(job, folder)
+    assert found is not None
+    return found
+
+
+def _lock(job: Job, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f".{job.name}.lock"
 
 
 def work_through(jobs: Iterable[Job], folder: Path, report: Callable[[str], None]) -> int:
@@ -167,13 +178,16 @@ def work_through(jobs: Iterable[Job], folder: Path, report: Callable[[str], None
     for job in jobs:
         if outcome(job, folder) is not None:
             continue
-        with claim(folder / f"{job.name}.lock") as mine:
-            if not mine:
-                continue
-            began = time.time()
-            ended = finish(job, folder)
-            report(f"{job.name}: {ended.last().mean():.4f} in {time.time() - began:.0f} s")
-            done += 1
+        try:
+            with locked(_lock(job, folder)):
+                if outcome(job, folder) is not None:  # by now
+                    continue
+                began = time.time()
+                ended = _finish(job, folder)
+        except InUse:
+            continue
+        report(f"{job.name}: {ended.last().mean():.4f} in {time.time() - began:.0f} s")
+        done += 1
     return done
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from undrift import files
 
 from .item import SCALES, Item, Scale
 from .reproduce import Reproduction, reproduce
@@ -46,7 +47,7 @@ def write_report(file: Path, store: Store, items: Sequence[Item]) -> Path:
     for name in dict.fromkeys(made.item.paper for made in found):
         parts.append(f"## {PAPERS.get(name, name)}\n")
         parts += [_section(made, store, file, pictures) for made in found if made.item.paper == name]
-    file.write_text("\n".join(parts), encoding="utf-8")
+    files.write_text(file, "\n".join(parts))
     return file
 
 
@@ -84,7 +85,7 @@ def _section(made: Reproduction, store: Store, file: Path, pictures: Path) -> st
     item, claims, result = made.item, made.claims, store.result(made.item, made.scale)
     assert result is not None
     picture = f"{item.name.replace('/', '-')}-{made.scale}.png"
-    shutil.copyfile(made.folder / f"{FIGURE}.png", pictures / picture)
+    files.write_bytes(pictures / picture, (made.folder / f"{FIGURE}.png").read_bytes())
     lines = [f"### {_heading(made)}", f"{item.title}.", ""]
     lines += [f"![{item.title}]({pictures.relative_to(file.parent).as_posix()}/{picture})", ""]
     lines += ["| claim | verdict | measured | the paper | margin |", "|---|---|---|---|---|"]

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from undrift.ownership import locked
+
 from .data import Data
 from .item import Item, Scale, Work
 from .store import FIGURE, PAGE, Store
@@ -47,6 +49,20 @@ def reproduce(
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Reproduction:
     """Run the item if its result is not there, decide its claims anew, and draw what is not drawn."""
+    archive = store.archive(item, scale)
+    archive.path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(archive.lock):
+        return _reproduce(item, store, scale, again, redraw, progress)
+
+
+def _reproduce(
+    item: Item,
+    store: Store,
+    scale: Scale,
+    again: bool,
+    redraw: bool,
+    progress: Callable[[str, int, int], None] | None,
+) -> Reproduction:
     if again:
         store.clear(item, scale)
     fresh = store.result(item, scale) is None

@@ -130,7 +130,7 @@ def test_devices(monkeypatch):
         (["--method", "fedavg", "--problem", "network:partition=exdir:classes=2,alfa=3"], "unknown key"),
         (["--method", "fedavg", "--problem", "network:partition=exdir:classes=2"], "needs alpha"),
         (["--method", "fedavg", "--problem", "network:cut=99"], "a cut lies between"),
-        (["--method", "fedavg", "--problem", "network:batch=0"], "mini-batch"),
+        (["--method", "fedavg", "--problem", "network:batch=0"], "batch must be a whole number ≥ 1"),
         (["--method", "fedavg:clip=0", "--problem", "network:clients=5,partition=iid"], "clip must be"),
         (["--method", "fedprox", "--problem", "network:clients=5,partition=iid"], "fedprox:beta="),
         (["--method", "fedavg", *NETWORK, "--devices", "0"], "--devices must be"),

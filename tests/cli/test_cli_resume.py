@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cli_helpers import SMALL
 
 from processes import ended, go_on, process, wait_for_line
 
@@ -139,3 +140,38 @@ def test_a_rule_about_a_column_that_is_not_there_is_refused_before_anything_is_w
     assert said.code == 2
     assert "unknown column that a rule can stop at 'accuracy'" in said.err
     assert not Path("r").exists()
+
+
+@pytest.mark.parametrize("eta", [[], ["--eta", "theorem"]])
+def test_what_was_chosen_and_promised_outlives_the_loss_of_the_summary(cli, eta):
+    cli("run", "--method", "fedlin", *eta, *SMALL, "--out", "r", "--no-figures")
+    before = json.loads(Path("r/summary.json").read_text())
+    Path("r/summary.json").unlink()
+    assert cli("run", "--out", "r", "--resume", "--no-figures").code == 0
+    after = json.loads(Path("r/summary.json").read_text())
+    assert before["chosen"]
+    assert bool(before["theorem"]) == bool(eta)
+    for changing in ("seconds", "command"):
+        before.pop(changing)
+        after.pop(changing)
+    assert after == before
+
+
+def test_a_chosen_value_that_somebody_changes_is_their_own(cli):
+    cli("run", "--method", "fedlin", *SMALL, "--out", "r", "--no-figures")
+    study = Path("r/study.toml").read_text()
+    assert 'eta = "open"' in study
+    Path("mine.toml").write_text(study.replace("eta = 0.0", "eta = 0.00"))
+    said = cli("run", "mine.toml", "--out", "s", "--no-figures", "--json")
+    assert said.code == 0
+    assert said.json["chosen"] == {}
+    assert "asked" not in Path("s/study.toml").read_text()
+
+
+def test_only_parameters_that_are_there_can_have_been_chosen(cli):
+    Path("study.toml").write_text(
+        '[problem]\nname = "quadratic"\n[[method]]\nname = "fedlin"\neta = 0.1\nasked = { etta = "open" }\n'
+    )
+    said = cli("run", "study.toml", "--out", "r")
+    assert said.code == 2
+    assert "did you mean 'eta'" in said.err

@@ -14,8 +14,21 @@ ROOT = Path(ud.__file__).parent
 # From the bottom up: a room imports from those below it, and rooms of one level are strangers to each other
 LEVELS = (
     ("errors",),
-    ("files", "precision", "randomness", "resources", "schedules", "signatures", "stop", "vectorise", "wire"),
-    ("messages", "models", "data", "oracles", "plan", "protocol"),
+    ("gate", "memory"),
+    (
+        "envelope",
+        "files",
+        "precision",
+        "randomness",
+        "resources",
+        "schedules",
+        "signatures",
+        "stop",
+        "sums",
+        "vectorise",
+        "wire",
+    ),
+    ("messages", "models", "data", "oracles", "ownership", "plan", "protocol"),
     ("compression", "local", "problems", "recipe"),
     ("algorithms", "links"),
     ("engine",),

@@ -65,3 +65,31 @@ def test_saved_results_read_back_exactly(tmp_path):
         np.testing.assert_array_equal(table[name], column)
     np.testing.assert_array_equal(np.load(folder / "model.npy"), result.x)
     np.testing.assert_array_equal(np.load(folder / "iterates.npy"), result.iterates)
+
+
+@pytest.mark.parametrize("interpreter", [ud.run, ud.loopback])
+def test_where_rounds_are_not_evaluated_the_error_says_since_when(interpreter):
+    """The loss, of the order of x², overflows long before x does, in a round that nobody looks at."""
+    steep = ud.problems.quadratic(np.full((2, 1, 1), 1e9), np.ones((2, 1)))
+    arguments = {"rounds": 30, "x0": [1.0], "keep_iterates": True}
+    with pytest.raises(ud.DivergenceError, match=r"not finite in round 17, first at") as caught:
+        interpreter(ud.fedsgd(eta=1.0), steep, **arguments)
+    exact = caught.value
+    assert exact.result.diverged_between == (17, 17)
+    with pytest.raises(
+        ud.DivergenceError,
+        match=r"not finite in round 21; it stopped being so between rounds 15 and 21, first at client 0\.",
+    ) as caught:
+        interpreter(ud.fedsgd(eta=1.0), steep, **arguments, record_every=7)
+    result = caught.value.result
+    assert caught.value.round == result.diverged[0] == result.rounds == 21
+    assert result.diverged_between == (15, 21)
+    assert result.summary()["diverged"] == {"round": 21, "client": 0, "not_before": 15}
+    np.testing.assert_array_equal(result.x, result.iterates[14])  # the last one whose loss was seen to be finite
+
+
+def test_a_model_that_is_not_finite_is_seen_in_any_round():
+    steep = ud.problems.quadratic(np.full((2, 1, 1), 1e60), np.ones((2, 1)))
+    with pytest.raises(ud.DivergenceError, match=r"in round 6; it stopped being so between rounds 1 and 6, ") as caught:
+        ud.run(ud.fedsgd(eta=1.0), steep, rounds=30, x0=[1.0], record_every=7)
+    assert caught.value.result.rounds == 6

@@ -129,17 +129,6 @@ def test_another_run_has_another_identity(what):
     assert identity(*one) != identity(*other)
 
 
-@pytest.mark.parametrize("what", ["bare algorithm", "steps function", "number inside a solver"])
-def test_another_run_is_refused_on_resume(what, tmp_path):
-    (method, given, *rest), (other, other_given, *other_rest) = PAIRS[what]
-    ud.run(method, given, rounds=2, checkpoint=tmp_path, **(rest[0] if rest else {}))
-    arguments = other_rest[0] if other_rest else {}
-    with pytest.raises(ud.CheckpointError, match="belongs to another run"):
-        ud.run(other, other_given, rounds=4, checkpoint=tmp_path, resume=True, **arguments)
-    again = ud.run(method, given, rounds=4, checkpoint=tmp_path, resume=True, **(rest[0] if rest else {}))
-    assert again.rounds == 4
-
-
 def test_the_same_made_anew_is_the_same():
     """Other objects, other closures, other addresses."""
 

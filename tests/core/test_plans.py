@@ -86,10 +86,10 @@ def test_functions_of_the_round():
         assert jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
         return [round, round + 1, 2 * round]
 
-    plan = Plan(3, ud.plan.rule(lambda round, key: [round % 3, 2], count=2), steps, 0.0, 0)
+    plan = Plan(3, ud.plan.rule(lambda round, key: [round % 2, 2], count=2), steps, 0.0, 0)
     draw = plan.draw(4, 2)
-    np.testing.assert_array_equal(draw.ids, [[1, 2], [2, 2]])
-    np.testing.assert_array_equal(draw.steps, [[5, 8], [10, 10]])
+    np.testing.assert_array_equal(draw.ids, [[0, 2], [1, 2]])
+    np.testing.assert_array_equal(draw.steps, [[4, 8], [6, 10]])
 
 
 def test_a_rule_may_draw_from_its_key():

@@ -253,9 +253,11 @@ def test_means_run_over_those_that_answered(renormalise):
 
 
 def test_a_client_drawn_twice_counts_twice():
-    who = ud.plan.rule(lambda t, key: [1, 1, 2], 3)
-    x = ud.run(ud.fedsgd(eta=0.1), on_a_line(EIGHT_ONE_ONE), rounds=1, participation=who, x0=[5.0]).x
-    np.testing.assert_allclose(x, [5.0 - 0.1 * (0.3 * 3 + 0.3 * 3 + 0.3 * -5) / 3], rtol=1e-12)
+    who = ud.plan.uniform(3, replace=True)
+    seed, ids = next((s, ids) for s in range(99) if len(set(ids := who.ids(s, 1, 3).tolist())) == 2)
+    x = ud.run(ud.fedsgd(eta=0.1), on_a_line(EIGHT_ONE_ONE), rounds=1, participation=who, x0=[5.0], seed=seed).x
+    steps = 3 * EIGHT_ONE_ONE[ids] * (5.0 - PLACES[ids])
+    np.testing.assert_allclose(x, [5.0 - 0.1 * steps.sum() / 3], rtol=1e-12)
 
 
 def test_with_equal_weights_renormalising_changes_nothing():

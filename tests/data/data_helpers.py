@@ -47,8 +47,14 @@ class Server:
                 if body is None or fault == "missing":
                     self.send_error(404)
                     return
+                if fault == "elsewhere":
+                    self.send_response(302)
+                    self.send_header("Location", "file:///etc/hostname")
+                    self.end_headers()
+                    return
                 self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
+                if fault != "silent about its length":
+                    self.send_header("Content-Length", str(10**12 if fault == "endless" else len(body)))
                 self.end_headers()
                 if fault == "tampered":
                     body = body[:-1] + bytes([body[-1] ^ 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,6 +62,8 @@ def test_mirror_and_cache_from_the_environment(
         ("tampered", "delivered a file with another checksum: it was truncated or tampered with"),
         ("truncated", "(truncated or tampered with|could not be fetched)"),
         ("missing", "could not be fetched .*404"),
+        ("elsewhere", "could not be fetched .*file:///etc/hostname"),
+        ("endless", "could not be fetched .*at most 1.07 GB, it has 1 TB or more"),
     ],
 )
 def test_bad_download_leaves_nothing(
@@ -75,6 +78,32 @@ def test_bad_download_leaves_nothing(
     assert "Nothing was kept. Try again, set UNDRIFT_MIRROR" in str(caught.value)
     assert files_in(tmp_path / "cache") == []
     assert data.status("mnist").where == "absent"
+
+
+def test_what_arrives_is_counted(
+    server: Server,
+    idx_files: dict[str, bytes],
+    pretend_published: Pretend,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pretend_published("mnist", idx_files)
+    offer(server, "mnist", idx_files)
+    server.faults = ["silent about its length"] * 4
+    assert len(data.fetch("mnist", mirror=server.url, retries=0, cache_dir=tmp_path / "other")) == 4
+    monkeypatch.setattr(importlib.import_module("undrift.data.download"), "LARGEST", 20)
+    server.faults = ["silent about its length"] * 4
+    with pytest.raises(data.DownloadError, match="a file must be at most 20 bytes, it has"):
+        data.fetch("mnist", mirror=server.url, retries=0)
+    assert files_in(tmp_path / "cache") == []
+
+
+def test_a_mirror_is_on_the_web() -> None:
+    for wrong in ("file:///tmp", "ftp://x", "/tmp", "mirror"):
+        with pytest.raises(
+            data.DownloadError, match=r"must be an address http://… or https://…, got .*correct UNDRIFT_"
+        ):
+            data.fetch("mnist", mirror=wrong)
 
 
 def test_a_second_try_succeeds(

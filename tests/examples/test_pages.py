@@ -18,6 +18,9 @@ NAMES = (
     "dependencies.md",
     "participation.md",
     "page.md",
+    "reliability.md",
+    "security.md",
+    "SECURITY.md",
 )
 PAGES = [ROOT / name if name[0].isupper() else ROOT / "docs" / name for name in NAMES]
 

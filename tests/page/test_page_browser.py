@@ -239,3 +239,23 @@ def test_page_of_a_comparison(show, compared):
     assert texts(tab, "figure h3") == ["Relative gap", "Gradient", "Client drift"]
     tab.click(f"{FIRST} [data-axis='bytes']")
     assert drawn(tab) == [0, 1], "gd sends nothing"
+
+
+def test_words_that_look_like_markup_are_shown_and_not_run(show, tmp_path):
+    evil = [
+        "</script><script>window.hacked = 1</script>",
+        "<img src=x onerror='window.hacked = 1'>",
+        '" onclick="hacked()',
+    ]
+    figure = convergence()
+    for series, label in zip(figure["series"], evil, strict=False):
+        series["label"] = label
+    words = " ".join(evil)
+    document = {"title": words, "subtitle": words, "command": words, "versions": {words: words}, "figures": [figure]}
+    document["setting"] = [{"key": words, "value": words, "source": words, "note": words}]
+    tab = show(write_page(tmp_path / "page.html", document))
+    assert tab.js("typeof window.hacked") == "undefined"
+    assert tab.js("document.title") == words
+    assert tab.js("document.querySelectorAll('img, [onclick], [onerror]').length") == 0
+    shown = tab.js(f"document.querySelector({FIRST!r}).textContent")
+    assert [label for label in evil if label not in shown] == []

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import undrift as ud
-from processes import PATIENCE
 from undrift.engine.history import totals
-from undrift_papers import jobs, locks
+from undrift_papers import jobs
 from undrift_papers.archive import from_json
 from undrift_papers.data import Data
 from undrift_papers.item import reduced
@@ -75,30 +72,14 @@ def test_every_part_of_a_setting_makes_another_job() -> None:
 
 
 def test_two_workers_do_not_run_the_same_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "finish", lambda *_: pytest.fail("it belongs to another worker"))
-    lock = tmp_path / f"{SMALL.name}.lock"
-    lock.touch()
-    assert jobs.work_through([SMALL], tmp_path, print) == 0
-    long_ago = time.time() - 2 * locks.STALE_SECONDS
-    os.utime(lock, (long_ago, long_ago))  # its owner died
-    with pytest.raises(pytest.fail.Exception):
-        jobs.work_through([SMALL], tmp_path, print)
+    lock = tmp_path / f".{SMALL.name}.lock"
+    lock.touch()  # its owner died: the system has freed it
 
-
-def test_a_lock_is_kept_alive_however_long_a_round_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "BEAT_SECONDS", 0.01)
-    lock, long_ago = tmp_path / f"{SMALL.name}.lock", time.time() - 2 * locks.STALE_SECONDS
-
-    def slow(job: Job, folder: Path) -> Outcome:
-        os.utime(lock, (long_ago, long_ago))  # as if it had taken that long
-        patience = time.monotonic() + PATIENCE
-        while lock.stat().st_mtime < long_ago + 1:
-            assert time.monotonic() < patience, "nobody touches the lock"
-            time.sleep(0.001)
+    def work(job: Job, folder: Path) -> Outcome:
         assert jobs.work_through([job], folder, print) == 0  # another worker looks at it meanwhile
         return outcome([0.5] * 3)
 
-    monkeypatch.setattr(jobs, "finish", slow)
+    monkeypatch.setattr(jobs, "_finish", work)
     assert jobs.work_through([SMALL], tmp_path, lambda text: None) == 1
     assert not lock.exists()
 

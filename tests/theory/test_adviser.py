@@ -205,7 +205,7 @@ def test_a_target_is_reached_for_good_or_not_at_all():
         ({"speeds": [1.0, 2.0]}, "one per client"),
         ({"methods": [ud.fedavg(eta=0.1)]}, "the adviser chooses numbers itself"),
         ({"speeds": 0.0}, "finite numbers > 0"),
-        ({"link": "up=0"}, "finite number > 0"),
+        ({"link": "up=0"}, "up must be a number > 0"),
         ({"link": "upp=3"}, "did you mean"),
         ({"steps": []}, "at least one"),
         ({"steps": [0]}, "whole numbers ≥ 1"),

@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..local import Local, descend
 from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, Gradients, every_step, once
 from ..recipe import method, positive
+from ..sums import weighted
 from ..wire import dense
 from .correction import average, send_direction, send_x
 
@@ -34,7 +35,7 @@ class Client(NamedTuple):
 
 DIAGNOSTICS = Diagnostics(
     client=lambda memory, x, loss: loss.gradient(x),
-    server=lambda server, G, weights: {"direction_error": jnp.linalg.norm(dense(server.g) - weights @ G)},
+    server=lambda server, G, weights: {"direction_error": jnp.linalg.norm(dense(server.g) - weighted(weights, G))},
 )
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from ..local import Local
 from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, Gradients
 from ..recipe import method, positive
+from ..sums import weighted
 from .correction import average, send_direction, send_x
 from .tracking import Order, check_batch, check_order, component_at, empty_table, table_work
 
@@ -31,7 +32,7 @@ class Client(NamedTuple):
 
 DIAGNOSTICS = Diagnostics(
     client=lambda memory, x, loss: memory.staleness,
-    server=lambda server, staleness, weights: {"staleness": weights @ staleness},
+    server=lambda server, staleness, weights: {"staleness": weighted(weights, staleness)},
 )
 
 

@@ -11,6 +11,7 @@ from ..errors import InputError
 from ..local import Local, descend
 from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, every_step
 from ..recipe import method, positive
+from ..sums import weighted
 
 
 class Server(NamedTuple):
@@ -62,7 +63,7 @@ def scaffold(eta: float, option: int = 2, server_eta: float = 1.0) -> Algorithm:
         model=lambda server: server.x,
         diagnostics=Diagnostics(
             client=lambda c_i, x, loss: c_i,
-            server=lambda server, c_i, weights: {"variate_error": jnp.linalg.norm(server.c - weights @ c_i)},
+            server=lambda server, c_i, weights: {"variate_error": jnp.linalg.norm(server.c - weighted(weights, c_i))},
         ),
     )
 

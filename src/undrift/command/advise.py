@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import files
 from ..advice import Advice, advise
 from ..advice.adviser import LOCAL_STEPS
 from ..errors import InputError
+from ..gate import scalar
+from ..ownership import owned
 from ..studies.build import build_steps
 from ..studies.method import method_factory
 from ..studies.study import Study
-from ..studies.words import scalar
 from . import codes
-from .directory import command_line
+from .directory import command_line, names_in, writable
 from .setting import study_from_arguments
 from .talk import Stop, Talk
 from .versions import versions
@@ -79,11 +81,9 @@ def _folder(arguments: argparse.Namespace) -> Path | None:
     if arguments.out is None:
         return None
     folder = Path(arguments.out)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file: choose another directory with --out")
-    if folder.is_dir() and any((folder / name).exists() for name in FILES) and not arguments.overwrite:
+    if set(FILES) & set(names_in(folder)) and not arguments.overwrite:
         raise InputError(f"{folder} already holds an advice: --overwrite replaces it")
-    return folder
+    return writable(folder)
 
 
 def _without_steps(arguments: argparse.Namespace) -> argparse.Namespace:
@@ -126,15 +126,15 @@ def _write(
         return
     from ..report.advice import page, write_csv, write_figure
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
-        (folder / name).unlink(missing_ok=True)
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-    (folder / "advice.json").write_text(text + "\n", encoding="utf-8")
-    (folder / "advice.md").write_text(page(advice, study.title, command), encoding="utf-8")
-    write_csv(advice, folder / "advice.csv")
-    if not no_figures:
-        write_figure(advice, folder, study.title)
+    with owned(folder):
+        files.write_json(folder / "advice.json", content)
+        files.write_text(folder / "advice.md", page(advice, study.title, command))
+        write_csv(advice, folder / "advice.csv")
+        for name in FILES[3:]:
+            with files.storage(folder / name):
+                (folder / name).unlink(missing_ok=True)  # it would show the advice before
+        if not no_figures:
+            write_figure(advice, folder, study.title)
 
 
 def _show(advice: Advice, study: Study, command: str, talk: Talk) -> None:

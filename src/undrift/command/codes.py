@@ -12,7 +12,7 @@ INTERRUPTED = 130
 
 EXIT_CODES = {
     OK: "finished",
-    FAILED: "a fault of undrift itself",
+    FAILED: "a fault of undrift itself (UNDRIFT_DEBUG=1 in the environment shows where)",
     BAD_INPUT: "bad input, nothing was run or overwritten",
     DIVERGED: "the loss stopped being finite",
     BAD_CHECKPOINT: "a checkpoint is corrupt or of another run",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import tomllib
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from ..engine.sweep import sweep_identity
@@ -14,13 +14,13 @@ from ..report.promise import Promise, promise_of
 from ..studies.comparison import Outcome, play
 from ..studies.entries import Entry, ready
 from ..studies.method import StudyMethod
-from ..studies.study import DEFAULTS, Study, study_from
+from ..studies.study import DEFAULTS, Study, read_toml, study_from
 from ..theory.methods import COMPARED, COMPARED_ON_NETWORKS
 from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
 from .devices import prepare_devices
-from .directory import PAGE, RunDirectory
-from .setting import says_what, study_from_arguments, study_method, with_flags
+from .directory import PAGE, RunDirectory, continue_with
+from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
 from .talk import Stop, Talk
 
 SINGLE = ("stop", "per_client", "keep_iterates")  # what a grid of runs cannot be told
@@ -28,56 +28,61 @@ SINGLE = ("stop", "per_client", "keep_iterates")  # what a grid of runs cannot b
 
 def execute(arguments: argparse.Namespace) -> int:
     """The command."""
-    talk = Talk(arguments.quiet, arguments.json)
-    study, directory = _study(arguments)
+    with RunDirectory("compare", arguments.out, arguments.overwrite, arguments.resume) as directory:
+        return _execute(arguments, directory, Talk(arguments.quiet, arguments.json))
+
+
+def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> int:
+    study = _study(arguments, directory)
     prepare_devices(arguments.devices, {})  # a grid runs as one batch, on one device
     study, entries = ready(study, study.make_problem(), grids=True)
     notes = tuple(f"{entry.label}: {line}" for entry in entries for line in _notes(entry))
     for line in notes:
         talk.note(line)
-    if arguments.resume:
+    if directory.holds_a_run() and arguments.resume:
         directory.check_holds(study)
-        if (summary := directory.summary()) is not None and summary.get("status") == "finished":
+        if (found := directory.finished("finished")) is not None:
             talk.note(f"the comparison in {directory.path} is finished: nothing to resume")
-            if arguments.json:
-                print(json.dumps(summary, indent=2, ensure_ascii=False))
-            return codes.OK
-    directory.open(study, notes, arguments.resume)
+            _show_json(found, arguments.json)
+            return _code(study, found["diverged"], talk)
+        if (loss := directory.loss()) is not None:
+            talk.note(loss)
+    directory.open(study, notes, f"compare-{study.problem.get('name', '')}")
     outcomes, interrupted = _play(study, entries, directory, talk)
     promises = _promises(entries, outcomes)
-    content = summary_of(study, outcomes, str(entries[0].runs[0].resources), promises)
-    summary = directory.write_summary({"status": "interrupted" if interrupted else "finished", **content})
-    if outcomes:
-        write_outcomes(directory.path, outcomes)
-        if not arguments.no_figures:
-            _draw(study, entries, outcomes, promises, summary, directory)
-        _tell(study, outcomes, promises, talk, arguments.json)
-    if arguments.json:
-        print(json.dumps(summary, indent=2, ensure_ascii=False))
+    summary = _leave(study, entries, outcomes, promises, directory, interrupted, arguments.no_figures)
+    _tell(study, outcomes, promises, talk, arguments.json)
+    _show_json(summary, arguments.json)
     talk.note(f"written to {directory.path}")
     if interrupted:
-        talk.notes.print(f"stopped after {len(outcomes)} of {len(entries)} methods", markup=False)
-        talk.notes.print(f"continue with: undrift compare --out {directory.path} --resume", markup=False)
+        talk.notes.print(f"stopped after {len(outcomes)} of {len(entries)} methods")
+        talk.notes.print(continue_with("compare", directory))
         return codes.INTERRUPTED
-    directory.drop_checkpoints()
-    lost = [outcome.label for outcome in outcomes if outcome.best is None]
+    return _code(study, summary["diverged"], talk)
+
+
+def _code(study: Study, lost: list[str], talk: Talk) -> int:
     if lost and study.run["on_divergence"] == "stop":
-        talk.notes.print(f"undrift: {', '.join(lost)} diverged at every step size: give smaller ones", markup=False)
+        talk.notes.print(f"undrift: {', '.join(lost)} diverged at every step size: give smaller ones")
         return codes.DIVERGED
     return codes.OK
+
+
+def _show_json(summary: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(summary, indent=2, ensure_ascii=False))
 
 
 def demo() -> Study:
     """The study that is run where nothing is asked for: the main methods on embedded data."""
     file = resources.files("undrift.studies") / "demo.toml"
-    return study_from(tomllib.loads(file.read_text(encoding="utf-8")), "the demo study")
+    return study_from(read_toml(file.read_text(encoding="utf-8"), "the demo study"), "the demo study")
 
 
-def _study(arguments: argparse.Namespace) -> tuple[Study, RunDirectory]:
-    """What is to be compared, and where to; nothing is written yet."""
+def _study(arguments: argparse.Namespace, directory: RunDirectory) -> Study:
+    """What is to be compared; nothing is written yet."""
     if arguments.resume and not says_what(arguments):
-        directory = RunDirectory.claim(arguments.out, "", False, True)
-        return directory.study(), directory
+        return vouched(directory.study(), arguments)
     anything = arguments.study or arguments.problem or arguments.method
     study = study_from_arguments(arguments, None if anything else demo())
     if not study.problem:
@@ -87,8 +92,7 @@ def _study(arguments: argparse.Namespace) -> tuple[Study, RunDirectory]:
         if study.run[key] != DEFAULTS[key]:
             raise InputError(f"{study.place('[run]')}: {key} is for a single run, `undrift compare` plays whole grids: "
                              "leave it out, or use `undrift run`")  # fmt: skip
-    stem = f"compare-{study.problem.get('name', '')}"
-    return study, RunDirectory.claim(arguments.out, stem, arguments.overwrite, arguments.resume)
+    return study
 
 
 def _methods(study: Study, arguments: argparse.Namespace) -> tuple[StudyMethod, ...]:
@@ -156,13 +160,37 @@ def _promises(entries: list[Entry], outcomes: list[Outcome]) -> dict[str, Promis
     return {label: promised for label, promised in found.items() if promised is not None}
 
 
+def _leave(
+    study: Study,
+    entries: list[Entry],
+    outcomes: list[Outcome],
+    promises: dict[str, Promise],
+    directory: RunDirectory,
+    interrupted: bool,
+    no_figures: bool,
+) -> dict[str, Any]:
+    """All files; the summary."""
+    content = summary_of(study, outcomes, str(entries[0].runs[0].resources), promises)
+
+    def save(folder: Path) -> None:
+        if outcomes:
+            write_outcomes(folder, outcomes)
+
+    def draw(folder: Path, summary: dict[str, Any]) -> None:
+        if outcomes:
+            _draw(study, entries, outcomes, promises, summary, folder)
+
+    status = "interrupted" if interrupted else "finished"
+    return directory.leave({"status": status, **content}, save, None if no_figures else draw)
+
+
 def _draw(
     study: Study,
     entries: list[Entry],
     outcomes: list[Outcome],
     promises: dict[str, Promise],
     summary: dict[str, Any],
-    directory: RunDirectory,
+    folder: Path,
 ) -> None:
     from ..report.figures import curve_from, write_figures
     from ..report.page import write_page
@@ -174,7 +202,7 @@ def _draw(
         if o.best is not None
     ]
     if curves:
-        write_figures(curves, directory.path, study.title, outcomes[0].measure)
+        write_figures(curves, folder, study.title, outcomes[0].measure)
     chosen = {
         entry.label: {
             name: {"why": f"{'around ' if _around(entry, name) else ''}{choice.why}"}
@@ -182,13 +210,13 @@ def _draw(
         }
         for entry in entries
     }
-    write_page(directory.path / PAGE, compare_document(study, outcomes, chosen, summary, promises))
+    write_page(folder / PAGE, compare_document(study, outcomes, chosen, summary, promises))
 
 
 def _tell(study: Study, outcomes: list[Outcome], promises: dict[str, Promise], talk: Talk, as_json: bool) -> None:
     from ..report.tables import compare_table
 
-    if not as_json:
+    if outcomes and not as_json:
         talk.results.print(compare_table(outcomes, f"{study.title}, {study.run['rounds']} rounds"))
     for label, promised in promises.items():
         talk.note(f"{label}: {promised.verdict}")

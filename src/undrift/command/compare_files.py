@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
-import json
-import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
+from .. import files
+from ..engine.stored import Stored, write
 from ..errors import CheckpointError
 from ..report.promise import Promise
 from ..studies.comparison import TARGETS, Outcome
 from ..studies.study import Study
+
+
+class State(msgspec.Struct, forbid_unknown_fields=True):
+    """What a finished method is, besides arrays."""
+
+    identity: str
+    label: str
+    name: str
+    points: Annotated[list[dict[str, Any]], msgspec.Meta(min_length=1)]
+    seeds: Annotated[list[int], msgspec.Meta(min_length=1)]
+    seconds: float
+    colour: str | None = None
 
 
 class Finished:
@@ -32,47 +42,36 @@ class Finished:
         return self.folder / f"checkpoint-{number + 1:02d}.npz"
 
     def save(self, number: int, outcome: Outcome) -> None:
-        words: dict[str, Any] = {
-            "identity": self.identify(number),
-            "label": outcome.label,
-            "name": outcome.name,
-            "points": outcome.points,
-        }
-        words |= {"seeds": outcome.seeds, "seconds": outcome.seconds, "colour": outcome.colour}
+        state = State(
+            self.identify(number),
+            outcome.label,
+            outcome.name,
+            outcome.points,
+            outcome.seeds,
+            outcome.seconds,
+            outcome.colour,
+        )
         arrays: dict[str, Any] = {f"column_{name}": column for name, column in outcome.history.items()}
-        buffer = io.BytesIO()
-        np.savez(buffer, state=np.array(json.dumps(words)), x=outcome.x, diverged=outcome.diverged, **arrays)
-        content = buffer.getvalue()
-        temporary = self.path(number).with_suffix(".tmp")
-        temporary.write_bytes(hashlib.sha256(content).digest() + content)
-        temporary.replace(self.path(number))
+        write(self.path(number), state, {"x": outcome.x, "diverged": outcome.diverged, **arrays})
 
     def load(self, number: int) -> Outcome | None:
         path = self.path(number)
         if not path.exists():
             return None
-        raw = path.read_bytes()
-        if hashlib.sha256(raw[32:]).digest() != raw[:32]:
-            raise CheckpointError(f"{path} is corrupt (its checksum does not fit): delete it to run this method again")
-        try:
-            with np.load(io.BytesIO(raw[32:]), allow_pickle=False) as archive:
-                arrays = dict(archive)
-        except (ValueError, OSError, zipfile.BadZipFile) as error:
-            raise CheckpointError(f"{path} cannot be read: {error}") from error
-        words = json.loads(str(arrays["state"]))
-        if words["identity"] != self.identify(number):
+        stored = Stored(path, "delete it to run this method again")
+        state = stored.state(State)
+        if state.identity != self.identify(number):
             raise CheckpointError(f"{path} belongs to another comparison: choose another directory, or --overwrite")
-        history = {name[len("column_") :]: column for name, column in arrays.items() if name.startswith("column_")}
+        runs = len(state.points), len(state.seeds)
+        history = {"loss": stored.take("column_loss", (*runs, None), None)}
+        length = history["loss"].shape[-1]
+        history |= {name: stored.take(f"column_{name}", (*runs, length), None) for name in stored.names("column_")}
+        x, diverged = stored.take("x", (*runs, None), None), stored.take("diverged", runs, None)
+        stored.finish()
+        if not length:
+            stored.refuse("it holds no round")
         return Outcome(
-            words["label"],
-            words["name"],
-            words["points"],
-            words["seeds"],
-            history,
-            arrays["x"],
-            arrays["diverged"],
-            words["seconds"],
-            words.get("colour"),
+            state.label, state.name, state.points, state.seeds, history, x, diverged, state.seconds, state.colour
         )
 
 
@@ -80,29 +79,31 @@ def write_outcomes(folder: Path, outcomes: Sequence[Outcome]) -> None:
     """history.csv (every round at each method's best value), grid.csv (the end of every run), models.npz."""
     columns = list(dict.fromkeys(name for outcome in outcomes for name in outcome.history))
     keys = list(dict.fromkeys(key for outcome in outcomes for key in outcome.points[0]))
-    with (folder / "history.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["method", "label", *keys, "seed", "round", *columns])
-        for outcome in outcomes:
-            point = outcome.points[outcome.chosen]
-            nothing = np.full(outcome.curve().shape[-1], np.nan)  # a column that only other methods have
+    files.write_csv(folder / "history.csv", _rounds(outcomes, keys, columns))
+    files.write_csv(folder / "grid.csv", _ends(outcomes, keys, columns))
+    files.write_arrays(folder / "models.npz", {outcome.label: outcome.x[outcome.chosen] for outcome in outcomes})
+
+
+def _rounds(outcomes: Sequence[Outcome], keys: list[str], columns: list[str]) -> Iterator[list[Any]]:
+    yield ["method", "label", *keys, "seed", "round", *columns]
+    for outcome in outcomes:
+        point = outcome.points[outcome.chosen]
+        nothing = np.full(outcome.curve().shape[-1], np.nan)  # a column that only other methods have
+        for i, seed in enumerate(outcome.seeds):
+            rows = [outcome.column(name)[i] if name in outcome.history else nothing for name in columns]
+            head = [outcome.name, outcome.label, *(point.get(key, "") for key in keys), seed]
+            yield from ([*head, t, *map(_exact, values)] for t, values in enumerate(zip(*rows, strict=True)))
+
+
+def _ends(outcomes: Sequence[Outcome], keys: list[str], columns: list[str]) -> Iterator[list[Any]]:
+    yield ["method", "label", *keys, "seed", "best", "diverged", *columns]
+    for outcome in outcomes:
+        for p, point in enumerate(outcome.points):
             for i, seed in enumerate(outcome.seeds):
-                rows = [outcome.column(name)[i] if name in outcome.history else nothing for name in columns]
+                bad = int(outcome.diverged[p, i])
                 head = [outcome.name, outcome.label, *(point.get(key, "") for key in keys), seed]
-                writer.writerows([*head, t, *map(_exact, values)] for t, values in enumerate(zip(*rows, strict=True)))
-    with (folder / "grid.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["method", "label", *keys, "seed", "best", "diverged", *columns])
-        for outcome in outcomes:
-            for p, point in enumerate(outcome.points):
-                for i, seed in enumerate(outcome.seeds):
-                    bad = int(outcome.diverged[p, i])
-                    head = [outcome.name, outcome.label, *(point.get(key, "") for key in keys), seed]
-                    end = [
-                        _exact(outcome.history[name][p, i, -1]) if name in outcome.history else "" for name in columns
-                    ]
-                    writer.writerow([*head, p == outcome.best, "" if bad < 0 else bad, *end])
-    np.savez(folder / "models.npz", **{outcome.label: outcome.x[outcome.chosen] for outcome in outcomes})
+                end = [_exact(outcome.history[name][p, i, -1]) if name in outcome.history else "" for name in columns]
+                yield [*head, p == outcome.best, "" if bad < 0 else bad, *end]
 
 
 def summary_of(
@@ -114,6 +115,7 @@ def summary_of(
         "seeds": {"run": study.seeds, "data": study.problem.get("data_seed", 0)},
         "resources": resources,
         "methods": [_method_summary(outcome) for outcome in outcomes],
+        "diverged": [outcome.label for outcome in outcomes if outcome.best is None],
         "theorems": {label: promised.claim() for label, promised in promises.items()},
     }
 

@@ -7,9 +7,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ..data import DownloadError, MissingDataError, cache_folder, catalogue, entry, fetch, status, verify
+from ..data import cache_folder, catalogue, entry, fetch, status, verify
 from ..errors import InputError, UndriftError
 from . import codes
+from .complaints import code_of
 from .talk import Talk
 
 
@@ -40,11 +41,6 @@ def execute(arguments: argparse.Namespace) -> int:
         found.append(row)
         code = max(code, wrong)
     return _shown(found, code, arguments, _fetch_table if arguments.action == "fetch" else _verify_table)
-
-
-def code_of(error: Exception) -> int:
-    """Absent data, or data that could not be downloaded, are not the fault of the input."""
-    return codes.MISSING_DATA if isinstance(error, MissingDataError | DownloadError) else codes.BAD_INPUT
 
 
 def _listed(name: str, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -42,8 +42,11 @@ def _compiled(problem: Network, x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
         return jax.lax.fori_loop(0, f.component_count(BLOCK), add, jnp.zeros_like(x))
 
-    def add_client(total: jax.Array, i: jax.Array) -> tuple[jax.Array, None]:
-        return total + problem.weights[i] * gradient(problem.loss_of(i)), None
+    def add_client(carry: tuple[jax.Array, jax.Array], i: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
+        """What rounding took from the sum is given back with the next summand (Kahan)."""
+        total, too_much = carry
+        part = problem.weights[i] * gradient(problem.loss_of(i)) - too_much
+        return (total + part, (total + part - total) - part), None
 
-    mean, _ = jax.lax.scan(add_client, jnp.zeros_like(x), jnp.arange(problem.clients))
+    (mean, _), _ = jax.lax.scan(add_client, (jnp.zeros_like(x), jnp.zeros_like(x)), jnp.arange(problem.clients))
     return problem.each(lambda f: jnp.linalg.norm(gradient(f) - mean)), jnp.linalg.norm(mean)

@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 from ..engine.description import Run
-from ..errors import InputError
 from ..plan import full
 from ..recipe import Method
 from ..report.diagram import cost_lines, diagram, memory_lines, prose_lines
@@ -24,9 +23,6 @@ PLACEHOLDER = 0.1  # any number will do: shapes do not depend on it
 
 def execute(arguments: argparse.Namespace) -> int:
     """The command."""
-    for name in ("dim", "steps"):
-        if getattr(arguments, name) < 1:
-            raise InputError(f"{name} must be a whole number ≥ 1, got {getattr(arguments, name)}")
     asked = study_method(arguments.method, arguments).checked()
     made = placeholder_method(asked, arguments.steps)
     problem = cut_network() if made.recipe.split else stand_in(arguments.dim, arguments.dtype)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import re
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from ..errors import InputError
+from ..gate import Count, NotNegative, Positive, Seed, check_sound, check_value, scalar
+from ..studies.schema import Rounds, RunTable, StepSize, field_types
 from .codes import EXIT_CODES
 
 EXIT_TEXT = "exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
@@ -26,10 +31,13 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         if self.completed_by is not None:
             self.completed_by(self)
+        for word in sys.argv[1:] if args is None else args:
+            check_sound("an argument", word)
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        self.print_usage(_stderr())
+        message = re.sub(r"^argument (--[a-z-]+): it ", r"\1 ", message)  # a kind calls what it refuses "it"
+        self.print_usage(sys.stderr)
         self.exit(2, f"{self.prog}: error: {message}{self._hint(message)}\n")
 
     def _hint(self, message: str) -> str:
@@ -37,13 +45,18 @@ class Parser(argparse.ArgumentParser):
         words = [word.strip("'\",:()") for word in wrong.split()]
         valid = [option for action in self._actions for option in action.option_strings]
         valid += [choice for action in self._actions if isinstance(action.choices, list) for choice in action.choices]
+        owners: dict[str, list[str]] = {}  # of the flags of sub-commands
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 valid += list(action.choices)
-                for sub in action.choices.values():
-                    valid += [option for inner in sub._actions for option in inner.option_strings]
+                for name, sub in action.choices.items():
+                    for option in (option for inner in sub._actions for option in inner.option_strings):
+                        owners.setdefault(option, []).append(name)
+        valid += list(owners)
         for word in words:
             head = word.partition("=")[0]
+            if head in owners and message.startswith("unrecognized arguments"):
+                return f"; {head} is a flag of {', '.join(f'`undrift {name}`' for name in owners[head])}"
             if head in valid or not (head.startswith("--") or "invalid choice" in message):
                 continue
             close = difflib.get_close_matches(head, valid, n=1, cutoff=0.6)
@@ -63,6 +76,7 @@ def build_parser() -> Parser:
         "  undrift advise --problem least_squares       which method, step size and local steps, and why\n"
         "  undrift explain fedlin --up top_k:50         a round as a message diagram, with sizes\n"
         "  undrift list                                 methods, problems, compressors, oracles, participation\n"
+        "  undrift schema                               the JSON Schema of study files, for editors\n"
         "  undrift partition --data digits --clients 20 --how exdir:classes=2,alpha=10 --out runs/parts\n"
         "  undrift data                                 data sets, and where they are\n\n" + EXIT_TEXT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -75,6 +89,7 @@ def build_parser() -> Parser:
     _add_reproduce(commands)
     _add_explain(commands)
     _add_list(commands)
+    _add_schema(commands)
     _add_partition(commands)
     _add_data(commands)
     return parser
@@ -91,14 +106,19 @@ def _command(commands: Any, name: str, summary: str, details: str, examples: str
     return made
 
 
-def step_size(word: str) -> float | str:
-    """A number, or the word that leaves it to the theorem."""
-    if word == "theorem":
-        return word
-    try:
-        return float(word)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"a step size is a number, or the word theorem; got {word!r}") from None
+def of_kind(kind: Any) -> Callable[[str], Any]:
+    """What a flag's word means, of the kinds that study files know too; refuses what is not of this kind."""
+
+    def read(word: str) -> Any:
+        try:
+            return check_value("it", scalar(word), kind)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+RUN = {key: of_kind(kind) for key, kind in field_types(RunTable).items()}  # flags that are keys of the table [run]
 
 
 def _add_run(commands: Any) -> None:
@@ -115,7 +135,7 @@ def _add_run(commands: Any) -> None:
     run.add_argument("--method", metavar="METHOD", help="a name, or path/to/file.py:factory for your own")
     run.add_argument(
         "--eta",
-        type=step_size,
+        type=of_kind(StepSize),
         help="step size: a number, or theorem for what its theorem asks for (chosen by a rule that is said if missing)",
     )
     setting = _add_setting(run)
@@ -127,7 +147,11 @@ def _add_run(commands: Any) -> None:
     _add_means(run)
     _add_output(run)
     run.add_argument(
-        "--checkpoint-seconds", type=float, default=10.0, metavar="S", help="write a checkpoint every S seconds (10)"
+        "--checkpoint-seconds",
+        type=of_kind(NotNegative),
+        default=10.0,
+        metavar="S",
+        help="write a checkpoint every S seconds (10)",
     )
 
 
@@ -145,9 +169,12 @@ def _add_compare(commands: Any) -> None:
     compare.add_argument("study", nargs="?", metavar="STUDY.toml", help="a study file; all its methods are run")
     compare.add_argument("--method", nargs="+", action="extend", metavar="METHOD", help="one or more methods")
     compare.add_argument(
-        "--eta", type=step_size, nargs="+", help="the grid of step sizes, for every method; theorem may be one of them"
+        "--eta",
+        type=of_kind(StepSize),
+        nargs="+",
+        help="the grid of step sizes, for every method; theorem may be one of them",
     )
-    compare.add_argument("--seeds", type=int, help="number of seeds (1)")
+    compare.add_argument("--seeds", type=RUN["seeds"], help="number of seeds (1)")
     _add_setting(compare)
     _add_means(compare)
     _add_output(compare)
@@ -181,7 +208,7 @@ def _add_advise(commands: Any) -> None:
         "study", nargs="?", metavar="STUDY.toml", help="a study file: its problem and its plan are used"
     )
     advise.add_argument("--problem", metavar="PROBLEM", help="a name with arguments, see `undrift list`")
-    advise.add_argument("--target", type=float, default=1e-6, help="f − f* ≤ target·(f₀ − f*) (1e-6)")
+    advise.add_argument("--target", type=of_kind(Positive), default=1e-6, help="f − f* ≤ target·(f₀ − f*) (1e-6)")
     advise.add_argument("--absolute", action="store_true", help="the target is f − f* itself")
     advise.add_argument(
         "--on",
@@ -208,13 +235,17 @@ def _add_advise(commands: Any) -> None:
     setting.add_argument(
         "--participation", metavar="WORD", help="full, uniform:N, weighted:N, permuted:N (but full: measured)"
     )
-    setting.add_argument("--failures", type=float, metavar="P", help="probability that a client does not answer")
+    setting.add_argument(
+        "--failures", type=RUN["failures"], metavar="P", help="probability that a client does not answer"
+    )
     setting.add_argument("--oracle", metavar="WORD", help="full, minibatch:B or noisy:VARIANCE (but full: measured)")
-    setting.add_argument("--seed", type=int, help="seed of the runs (data have their own: data_seed)")
+    setting.add_argument("--seed", type=RUN["seed"], help="seed of the runs (data have their own: data_seed)")
     setting.add_argument(
         "--measure", action="store_true", help="run the candidates, over step sizes around the predicted ones"
     )
-    setting.add_argument("--rounds", type=int, default=2000, metavar="T", help="most rounds of a measured run (2000)")
+    setting.add_argument(
+        "--rounds", type=of_kind(Rounds), default=2000, metavar="T", help="most rounds of a measured run (2000)"
+    )
     output = advise.add_argument_group("output")
     output.add_argument("--out", metavar="DIR", help="write advice.json, .csv, .md, .png, .svg there")
     output.add_argument("--overwrite", action="store_true", help="replace the advice in DIR")
@@ -231,25 +262,30 @@ def _add_wish(group: Any, flag: str, text: str) -> None:
 def _add_setting(parser: argparse.ArgumentParser) -> Any:
     setting = parser.add_argument_group("setting")
     setting.add_argument("--problem", metavar="PROBLEM", help="a name with arguments, see `undrift list`")
-    setting.add_argument("--rounds", type=int, metavar="T")
+    setting.add_argument("--rounds", type=RUN["rounds"], metavar="T")
     setting.add_argument("--steps", metavar="τ", help="local steps, see below")
     setting.add_argument("--participation", metavar="WORD", help="full, uniform:N, weighted:N or permuted:N")
-    setting.add_argument("--failures", type=float, metavar="P", help="probability that a client does not answer")
+    setting.add_argument(
+        "--failures", type=RUN["failures"], metavar="P", help="probability that a client does not answer"
+    )
     setting.add_argument("--oracle", metavar="WORD", help="full, minibatch:B or noisy:VARIANCE")
     setting.add_argument("--up", metavar="WORD", help="compressor of what clients send")
     setting.add_argument("--down", metavar="WORD", help="compressor of what the server sends")
-    setting.add_argument("--seed", type=int, help="seed of the run (data have their own: data_seed)")
-    setting.add_argument("--record-every", type=int, metavar="N", help="evaluate f every N rounds")
+    setting.add_argument("--seed", type=RUN["seed"], help="seed of the run (data have their own: data_seed)")
+    setting.add_argument("--record-every", type=RUN["record_every"], metavar="N", help="evaluate f every N rounds")
     setting.add_argument(
         "--on-divergence", choices=["stop", "continue"], help="stop (exit code 3), or play on to study it"
     )
     setting.add_argument(
         "--devices",
-        type=int,
+        type=of_kind(Count),
         metavar="N",
         help="devices of the CPU that share the clients (`run` of networks with convolutions: all cores; else 1)",
     )
     _add_wish(setting, "--diagnostics", "record what the method says about itself too")
+    setting.add_argument(
+        "--trust", action="store_true", help="run the programs (file.py:factory) that the study file names, unasked"
+    )
     return setting
 
 
@@ -281,9 +317,9 @@ def _add_explain(commands: Any) -> None:
         "  undrift explain my_method.py:factory --steps 10",
     )
     explain.add_argument("method", metavar="METHOD", help="a name, or path/to/file.py:factory")
-    explain.add_argument("--dim", type=int, default=100, metavar="D", help="length of the model (100)")
+    explain.add_argument("--dim", type=of_kind(Count), default=100, metavar="D", help="length of the model (100)")
     explain.add_argument(
-        "--steps", type=int, default=10, metavar="τ", help="local steps, for the count of gradients (10)"
+        "--steps", type=of_kind(Count), default=10, metavar="τ", help="local steps, for the count of gradients (10)"
     )
     explain.add_argument("--up", metavar="WORD", help="compressor of what clients send")
     explain.add_argument("--down", metavar="WORD", help="compressor of what the server sends")
@@ -303,6 +339,16 @@ def _add_list(commands: Any) -> None:
     listing.add_argument("--json", action="store_true", help="as JSON on standard output")
 
 
+def _add_schema(commands: Any) -> None:
+    _command(
+        commands,
+        "schema",
+        "print the JSON Schema of study files",
+        "Editors complete and check study files by it; a study names it in its first line, #:schema ./study.schema.json.",
+        "  undrift schema > study.schema.json",
+    )
+
+
 def _add_partition(commands: Any) -> None:
     partition = _command(
         commands,
@@ -317,9 +363,13 @@ def _add_partition(commands: Any) -> None:
         "     each also with min_size=N, the least number of samples of a client (1)",
     )
     partition.add_argument("--data", default="digits", metavar="NAME", help="a data set, see `undrift data` (digits)")
-    partition.add_argument("--clients", type=int, metavar="M", help="20 if missing; by_group and from_map know it")
+    partition.add_argument(
+        "--clients", type=of_kind(Count), metavar="M", help="20 if missing; by_group and from_map know it"
+    )
     partition.add_argument("--how", default="exdir:classes=2,alpha=10", metavar="WORD", help="the partition, see below")
-    partition.add_argument("--seed", type=int, default=0, help="of the partition and of the initial model (0)")
+    partition.add_argument(
+        "--seed", type=of_kind(Seed), default=0, help="of the partition and of the initial model (0)"
+    )
     partition.add_argument(
         "--model",
         default="softmax_regression",
@@ -357,9 +407,3 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     sources.add_argument("--data-dir", metavar="DIR", help="your data files (else $UNDRIFT_DATA)")
     sources.add_argument("--cache-dir", metavar="DIR", help="downloads (else $UNDRIFT_CACHE, else the user's cache)")
     sources.add_argument("--mirror", metavar="URL", help="download from URL/name/file (else $UNDRIFT_MIRROR)")
-
-
-def _stderr() -> Any:
-    import sys
-
-    return sys.stderr

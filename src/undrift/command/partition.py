@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .. import files
 from ..data import Dataset, Heterogeneity, Parts, bubble_figure, describe, load, to_map
 from ..errors import InputError
+from ..ownership import owned
 from ..studies.networks import model_builder
 from ..studies.partition import draw_parts
 from . import codes
+from .directory import names_in, writable
 from .dissimilarity import Dissimilarity, dissimilarity
 from .talk import Talk
 
@@ -25,7 +27,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """The command."""
     talk = Talk(arguments.quiet, arguments.json)
     build = model_builder(arguments.model)
-    out = None if arguments.out is None else claimed(Path(arguments.out), arguments.overwrite)
+    out = None if arguments.out is None else checked_place(Path(arguments.out), arguments.overwrite)
     places = {"data_dir": arguments.data_dir, "cache_dir": arguments.cache_dir, "mirror": arguments.mirror}
     dataset = load(arguments.data, progress=talk.watched, **places)
     parts = draw_parts(arguments.how, dataset, arguments.clients, arguments.seed)
@@ -33,11 +35,12 @@ def execute(arguments: argparse.Namespace) -> int:
     zeta = dissimilarity(build(dataset), dataset.train, parts, arguments.seed)
     summary = summary_of(arguments, figures, zeta)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        to_map(parts, out / MAP)
-        write_numbers(out, summary, figures, zeta)
-        if not arguments.no_figures:
-            write_picture(out, parts, dataset, f"{arguments.data}, {arguments.how}")
+        with owned(out):
+            checked_place(out, arguments.overwrite)  # again: somebody else may have been faster
+            to_map(parts, out / MAP)  # by which the directory is known
+            write_numbers(out, summary, figures, zeta)
+            if not arguments.no_figures:
+                write_picture(out, parts, dataset, f"{arguments.data}, {arguments.how}")
     if arguments.json:
         print(json.dumps(summary, indent=2, ensure_ascii=False))
     else:
@@ -49,16 +52,14 @@ def execute(arguments: argparse.Namespace) -> int:
     return codes.OK
 
 
-def claimed(out: Path, overwrite: bool) -> Path:
+def checked_place(out: Path, overwrite: bool) -> Path:
     """The directory to write into, if nothing in it would be lost by accident."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file: choose another directory with --out")
-    if out.is_dir() and any(out.iterdir()):
+    if names_in(out):
         if not overwrite:
             raise InputError(f"{out} already holds files: choose another directory, or --overwrite")
         if not (out / MAP).exists():
             raise InputError(f"{out} holds files that are not a partition of undrift: choose another directory")
-    return out
+    return writable(out)
 
 
 def summary_of(arguments: argparse.Namespace, figures: Heterogeneity, zeta: Dissimilarity) -> dict[str, Any]:
@@ -97,18 +98,18 @@ def _spread(values: Any) -> dict[str, float]:
 
 def write_numbers(out: Path, summary: dict[str, Any], figures: Heterogeneity, zeta: Dissimilarity) -> None:
     """describe.json: the summary; describe.csv: one row per client."""
-    (out / f"{NUMBERS}.json").write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    with (out / f"{NUMBERS}.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        own = ["client", "samples", "classes", "label_entropy", "total_variation", "gradient_distance"]
-        writer.writerow([*own, *(f"class_{c}" for c in range(figures.counts.shape[1]))])
-        columns = (figures.sizes, figures.classes, figures.entropy, figures.distance, zeta.distances, *figures.counts.T)
-        for client, row in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-            writer.writerow([client, *row])
+    files.write_json(out / f"{NUMBERS}.json", summary)
+    own = ["client", "samples", "classes", "label_entropy", "total_variation", "gradient_distance"]
+    columns = (figures.sizes, figures.classes, figures.entropy, figures.distance, zeta.distances, *figures.counts.T)
+    rows = enumerate(zip(*(column.tolist() for column in columns), strict=True))
+    head = [*own, *(f"class_{c}" for c in range(figures.counts.shape[1]))]
+    files.write_csv(out / f"{NUMBERS}.csv", [head, *([client, *row] for client, row in rows)])
 
 
 def write_picture(out: Path, parts: Parts, dataset: Dataset, title: str) -> None:
     """The bubble picture, as PNG and SVG."""
+    from ..report.figures import write_figure
+
     names = dataset.group_names if dataset.group_names and len(dataset.group_names) == len(parts) else None
     figure = bubble_figure(
         parts,
@@ -118,8 +119,8 @@ def write_picture(out: Path, parts: Parts, dataset: Dataset, title: str) -> None
         client_names=names,
         num_classes=dataset.classes,
     )
-    figure.savefig(out / f"{FIGURE}.png")
-    figure.savefig(out / f"{FIGURE}.svg", metadata={"Date": None})
+    write_figure(figure, out / f"{FIGURE}.png")
+    write_figure(figure, out / f"{FIGURE}.svg", metadata={"Date": None})
 
 
 def _lines(summary: dict[str, Any]) -> list[str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..gate import scalar
 from ..studies.method import StudyMethod
-from ..studies.paths import absolute_paths
-from ..studies.study import DEFAULTS, Study, read_study
-from ..studies.words import scalar, split_word
+from ..studies.study import DEFAULTS, Study, checked_problem, read_study
+from ..studies.words import located, split_word
 
 # A value that is a word with arguments itself, and the keys that are its own.
 INNER = {"partition": ("classes", "alpha", "min_size", "path")}
@@ -25,7 +24,7 @@ def says_what(arguments: argparse.Namespace) -> bool:
 
 def study_from_arguments(arguments: argparse.Namespace, base: Study | None = None) -> Study:
     """The study that the arguments describe; `base` is used where no file is named."""
-    study = read_study(arguments.study) if arguments.study else (base or Study(problem={}))
+    study = vouched(read_study(arguments.study), arguments) if arguments.study else (base or Study(problem={}))
     if arguments.problem:
         study = study.but(problem=problem_words(arguments.problem))
     given = {key: entry for key in DEFAULTS if (entry := getattr(arguments, key, None)) is not None}
@@ -34,22 +33,29 @@ def study_from_arguments(arguments: argparse.Namespace, base: Study | None = Non
     return study.with_run(given)
 
 
+def vouched(study: Study, arguments: argparse.Namespace) -> Study:
+    """The study; with --trust the user vouches for the programs that it names."""
+    return study.trusted() if getattr(arguments, "trust", False) else study
+
+
 def problem_words(word: str) -> dict[str, Any]:
     """The table [problem] that a flag stands for."""
-    name, positional, named = split_word(word, INNER)
-    if name == "npz" and len(positional) == 1:
-        named["path"], positional = str(positional[0]), []
-    if positional:
-        raise InputError(f"--problem: write arguments as key=value, got {positional[0]!r} in {word!r}")
-    return absolute_paths({"name": name, **named}, Path())  # a flag means: from where the user stands
+    with located("--problem"):
+        name, positional, named = split_word(word, INNER)
+        if name == "npz" and len(positional) == 1:
+            named["path"], positional = str(positional[0]), []
+        if positional:
+            raise InputError(f"write arguments as key=value, got {positional[0]!r} in {word!r}")
+        return checked_problem({"name": name, **named})  # a path in a flag means: from where the user stands
 
 
 def study_method(word: str, arguments: argparse.Namespace, eta: Any = None) -> StudyMethod:
     """The table [[method]] that a flag stands for."""
-    name, positional, named = split_word(word)
-    if positional:
-        raise InputError(f"--method: write arguments as key=value, got {positional[0]!r} in {word!r}")
-    return with_flags(StudyMethod.of({"name": name, **named}), arguments, eta)
+    with located("--method"):
+        name, positional, named = split_word(word)
+        if positional:
+            raise InputError(f"write arguments as key=value, got {positional[0]!r} in {word!r}")
+        return with_flags(StudyMethod.of({"name": name, **named}), arguments, eta)
 
 
 def with_flags(method: StudyMethod, arguments: argparse.Namespace, eta: Any = None) -> StudyMethod:

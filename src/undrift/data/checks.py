@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from undrift import memory
 from undrift.data.errors import DataError, PartitionError
 
 Ints = npt.NDArray[np.int64]
@@ -21,6 +23,8 @@ def at_least(name: str, value: Any, smallest: int) -> int:
     10
     """
     try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
         number = operator.index(value)
     except TypeError:
         raise PartitionError(f"{name} must be a whole number, got {value!r}: pass an int.") from None
@@ -35,8 +39,11 @@ def positive(name: str, value: Any) -> float:
     >>> positive("alpha", 10)
     10.0
     """
-    number = float(value)
-    if not (np.isfinite(number) and number > 0):
+    try:
+        number = math.nan if isinstance(value, bool | str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
         raise PartitionError(
             f"{name} must be finite and above 0, got {value!r}: a small {name} (0.1) makes clients differ, "
             f"a large one (100) makes them alike."
@@ -89,6 +96,16 @@ def check_room(samples: int, clients: int, min_size: int) -> None:
             f"Take at most {samples // min_size} clients"
             + (", or allow empty clients with min_size=0." if min_size == 1 else ", or lower min_size.")
         )
+
+
+def check_table(clients: int, classes: int) -> None:
+    """Refuse so many clients that their table of classes would not fit into memory.
+
+    >>> check_table(clients=10**6, classes=10)
+    """
+    memory.require(
+        4 * 8 * clients * classes, f"a partition of {classes} classes among {clients} clients", "take fewer clients"
+    )
 
 
 def generators(seed: int | np.random.SeedSequence, streams: int) -> list[np.random.Generator]:

@@ -68,13 +68,13 @@ def check_cover(parts: Sequence[npt.ArrayLike], samples: int, min_size: int = 1)
                 f"a client's samples must be a flat list of integers, but client {client} has dtype {array.dtype} "
                 f"and shape {array.shape}: list sample indices only."
             )
+        outside = array[(array < 0) | (array >= samples)] if array.size else array
+        if outside.size:
+            raise PartitionError(
+                f"sample indices must lie in 0..{samples - 1}, got {int(outside[0])} for client {client} "
+                f"({outside.size} such indices): is the map meant for another data set?"
+            )
     flat = np.concatenate([array.astype(np.int64) for array in arrays]) if arrays else np.empty(0, np.int64)
-    outside = flat[(flat < 0) | (flat >= samples)]
-    if outside.size:
-        raise PartitionError(
-            f"sample indices must lie in 0..{samples - 1}, got {int(outside[0])} ({outside.size} such indices): "
-            f"is the map meant for another data set?"
-        )
     seen = np.bincount(flat, minlength=samples)
     repeated, missed = np.flatnonzero(seen > 1), np.flatnonzero(seen == 0)
     if repeated.size:

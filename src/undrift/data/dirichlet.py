@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from undrift.data.checks import Floats, Ints, at_least, check_labels, check_room, generators, positive
+from undrift.data.checks import Floats, Ints, at_least, check_labels, check_room, check_table, generators, positive
 from undrift.data.cover import Parts, hand_out
 from undrift.data.minimum import Mask, raise_to_minimum
 
@@ -36,15 +36,16 @@ def dirichlet(
     """
     y, total = check_labels(labels, num_classes)
     clients = at_least("clients", clients, 1)
-    allowed = np.ones((clients, total), dtype=bool)
+    alpha, min_size = positive("alpha", alpha), at_least("min_size", min_size, 0)
+    check_room(y.size, clients, min_size)
+    check_table(clients, total)
     _, second = generators(seed, 2)
-    return allocate_samples(y, allowed, positive("alpha", alpha), second, at_least("min_size", min_size, 0))
+    return allocate_samples(y, np.ones((clients, total), dtype=bool), alpha, second, min_size)
 
 
 def allocate_samples(y: Ints, allowed: Mask, alpha: float, rng: np.random.Generator, min_size: int) -> Parts:
     """For each class c draw p_c ~ Dir(α q_c), where q_c = allowed[:, c], and hand its samples out accordingly."""
     clients, num_classes = allowed.shape
-    check_room(y.size, clients, min_size)
     class_sizes = np.bincount(y, minlength=num_classes)
     counts = np.zeros((clients, num_classes), dtype=np.int64)
     for c in np.flatnonzero(class_sizes):

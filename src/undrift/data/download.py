@@ -1,7 +1,8 @@
 """Verified downloads into the user's cache.
 
 A file enters the cache only after its checksum was found right, and is checked again whenever it is used. What is
-truncated or tampered with is thrown away.
+truncated or tampered with is thrown away. Only http and https are spoken, after a redirect too, and no more than a data
+file may have (`archives.LARGEST`) is ever received.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pooch
 
+from undrift import memory
+from undrift.data.archives import LARGEST
 from undrift.data.catalogue import Entry, RemoteFile, entry
 from undrift.data.errors import DownloadError, MissingDataError
 from undrift.data.sets import Folder
@@ -54,6 +58,10 @@ def fetch(
     if not wanted.downloadable:
         raise MissingDataError(f"{name} has no download with a known checksum: {wanted.obtain}.")
     base = mirror or os.environ.get(MIRROR_VARIABLE) or None
+    if base is not None and not base.startswith(("http://", "https://")):
+        raise DownloadError(
+            f"a mirror must be an address http://… or https://…, got {base!r}: correct {MIRROR_VARIABLE}."
+        )
     paths = [_fetch_file(wanted, file, cache_folder(cache_dir), base, retries, progress) for file in wanted.files]
     if wanted.builds_on:
         paths += fetch(wanted.builds_on, cache_dir=cache_dir, mirror=mirror, retries=retries, progress=progress)
@@ -93,7 +101,7 @@ def _fetch_file(wanted: Entry, file: RemoteFile, cache: Path, mirror: str | None
             urls={file.name: url},
             retry_if_failed=retries,
         )
-        downloader = pooch.HTTPDownloader(progressbar=_Progress(file.name) if progress else False, timeout=30)
+        downloader = _Download(_Progress(file.name) if progress else None)
         try:
             with _quiet():
                 return Path(store.fetch(file.name, downloader=downloader))
@@ -123,21 +131,51 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
+class _Download:
+    """What pooch calls to fetch one address into a file."""
+
+    def __init__(self, progress: _Progress | None) -> None:
+        self.progress = progress
+
+    def __call__(self, url: str, output_file: Any, store: Any) -> None:
+        import requests  # takes a while: only those wait who need it
+        from urllib3.exceptions import HTTPError
+
+        # As it is, never packed for the way: what is counted is what is kept.
+        wanted = {"Accept-Encoding": "identity"}
+        with requests.get(url, stream=True, timeout=30, headers=wanted) as response, open(output_file, "wb") as file:
+            response.raise_for_status()
+            declared = response.headers.get("Content-Length", "")
+            total = int(declared) if declared.isdecimal() and len(declared) < 20 else 0
+            received = 0
+            _allow(total)
+            try:
+                for piece in response.raw.stream(2**16, decode_content=False):
+                    received += len(piece)
+                    _allow(received)
+                    file.write(piece)
+                    if self.progress is not None:
+                        self.progress.show(received, total)
+            except HTTPError as error:  # the connection broke: let pooch try again
+                raise requests.ConnectionError(str(error)) from error
+        if self.progress is not None:
+            self.progress.close()
+
+
+def _allow(size: int) -> None:
+    if size > LARGEST:
+        raise ValueError(f"a file must be at most {memory.words(LARGEST)}, it has {memory.words(size)} or more")
+
+
 class _Progress:
-    """A one-line progress report on stderr, in the form that pooch asks for."""
+    """A one-line progress report on stderr."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.total = 0
-        self.done = 0
 
-    def update(self, amount: int) -> None:
-        self.done += amount
-        share = f"{min(self.done / self.total, 1.0):4.0%}" if self.total else "   ?"
-        print(f"\r{self.name}  {share}  {self.done / 1e6:.1f} MB", end="", file=sys.stderr, flush=True)
-
-    def reset(self) -> None:
-        self.done = 0
+    def show(self, done: int, total: int) -> None:
+        share = f"{min(done / total, 1.0):4.0%}" if total else "   ?"
+        print(f"\r{self.name}  {share}  {done / 1e6:.1f} MB", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         print(file=sys.stderr)

@@ -6,7 +6,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from undrift.data.checks import Floats, Ints, at_least, check_classes, check_labels, generators, positive
+from undrift.data.checks import (
+    Floats,
+    Ints,
+    at_least,
+    check_classes,
+    check_labels,
+    check_room,
+    check_table,
+    generators,
+    positive,
+)
 from undrift.data.cover import Parts
 from undrift.data.dirichlet import allocate_samples
 from undrift.data.errors import PartitionError
@@ -53,10 +63,13 @@ def exdir(
             f"every class needs a client: {clients} clients with {classes} classes each reach at most "
             f"{clients * classes} of {present.size} classes. Take clients * classes >= {present.size}."
         )
+    alpha, min_size = positive("alpha", alpha), at_least("min_size", min_size, 0)
+    check_room(y.size, clients, min_size)
+    check_table(clients, total)
     first, second = generators(seed, 2)
     allowed = np.zeros((clients, total), dtype=bool)
     allowed[:, present] = allocate_classes(present.size, clients, classes, first)
-    return allocate_samples(y, allowed, positive("alpha", alpha), second, at_least("min_size", min_size, 0))
+    return allocate_samples(y, allowed, alpha, second, min_size)
 
 
 def allocate_classes(num_classes: int, clients: int, classes: int, rng: np.random.Generator) -> Mask:

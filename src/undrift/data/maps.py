@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -11,9 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from undrift.data.archives import contents
 from undrift.data.checks import at_least
 from undrift.data.cover import Parts, check_cover
-from undrift.data.errors import MissingDataError, PartitionError
+from undrift.data.errors import PartitionError
+from undrift.errors import InputError
+from undrift.files import write_text
+
+_LONGEST_NUMBER = 18  # digits of a client's name that is sorted as a number
 
 
 def from_map(
@@ -30,19 +36,32 @@ def from_map(
     >>> [p.tolist() for p in from_map({"1": [0], "0": [2, 1]}, samples=3)]
     [[1, 2], [0]]
     """
-    total = int(samples) if isinstance(samples, int | np.integer) else np.asarray(samples).shape[0]
+    total = at_least("the number of samples", samples if np.ndim(samples) == 0 else np.shape(samples)[0], 1)
     table = source if isinstance(source, Mapping) else _read(Path(source))
     names = list(table)
-    if all(str(name).isdecimal() for name in names):
+    if all(str(name).isdecimal() and len(str(name)) <= _LONGEST_NUMBER for name in names):
         names.sort(key=lambda name: int(str(name)))
     if not names:
         raise PartitionError('a map needs at least one client, got none: write {"client": [sample indices]}.')
-    try:
-        arrays = [np.asarray(table[name]) for name in names]
-    except ValueError as error:  # ragged lists
-        raise PartitionError(f"a client's samples must be a flat list of integers: {error}.") from None
+    arrays = [_samples_of(name, table[name]) for name in names]
     check_cover(arrays, total, at_least("min_size", min_size, 0))
     return [np.sort(array.astype(np.int64)) for array in arrays]
+
+
+def _samples_of(name: Any, given: Any) -> npt.NDArray[Any]:
+    """An array; whether it is one of indices, `check_cover` says."""
+    if isinstance(given, list | tuple) and any(isinstance(index, bool) for index in given):
+        raise PartitionError(
+            f"a client's samples must be a flat list of integers, but client {name} lists true or false: "
+            f"list sample indices only."
+        )
+    try:
+        return np.asarray(given)
+    except ValueError as error:  # ragged lists
+        raise PartitionError(
+            f"a client's samples must be a flat list of integers, but those of client {name} are not ({error}): "
+            f"list sample indices only."
+        ) from None
 
 
 def to_map(parts: Sequence[npt.ArrayLike], path: str | PathLike[str]) -> Path:
@@ -56,16 +75,16 @@ def to_map(parts: Sequence[npt.ArrayLike], path: str | PathLike[str]) -> Path:
     """
     table = {str(client): np.asarray(part, dtype=np.int64).tolist() for client, part in enumerate(parts)}
     path = Path(path)
-    path.write_text(json.dumps(table), encoding="utf-8")
+    write_text(path, json.dumps(table))
     return path
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise MissingDataError(f"the map file {path} does not exist: check the path.")
     try:
-        table = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_no_repeats)
-    except json.JSONDecodeError as error:
+        table = json.loads(contents(path), object_pairs_hook=_no_repeats)
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:  # no JSON, no text, nested without end, or too large
         raise PartitionError(
             f"{path} is not valid JSON ({error}): it must be {{'client': [sample indices]}}."
         ) from None
@@ -80,7 +99,6 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """JSON lets a key appear twice and keeps the last one in silence; here it is an error."""
     table = dict(pairs)
     if len(table) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise PartitionError(f"every client is listed once, but {twice!r} appears more than once: join its lists.")
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise PartitionError(f"every client is listed once, but {twice[:80]!r} appears more than once: join its lists.")
     return table

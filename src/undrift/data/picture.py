@@ -67,7 +67,8 @@ def bubble_figure(
     _draw_bubbles(bubbles, counts, colours, _largest_bubble(width, height, clients, classes))
     _label_axes(bubbles, [client_ticks[m] for m in shown], class_ticks)
     _draw_margins(top, right, counts.sum(axis=1), figures.counts.sum(axis=0), colours)
-    figure.suptitle(title or "Who holds what", x=0.012, ha="left", color=INK, fontsize=13, fontweight="bold")
+    heading = figure.suptitle(title or "Who holds what", x=0.012, ha="left", color=INK, fontsize=13, fontweight="bold")
+    heading.set_parse_math(False)  # a path in it may have dollars
     figure.supxlabel(_caption(figures, counts, width), x=0.012, ha="left", color=MUTED, fontsize=8.5)
     return figure
 
@@ -132,8 +133,8 @@ def _draw_bubbles(axes: Axes, counts: Ints, colours: Floats, diameter: float) ->
 
 def _label_axes(axes: Axes, clients: Sequence[str], classes: Sequence[str]) -> None:
     step = -(-len(clients) // 25)
-    axes.set_xticks(np.arange(0, len(clients), step), clients[::step])
-    axes.set_yticks(np.arange(len(classes)), classes)
+    axes.set_xticks(np.arange(0, len(clients), step), clients[::step], parse_math=False)
+    axes.set_yticks(np.arange(len(classes)), classes, parse_math=False)
     axes.set_xlabel("client", color=INK)
     axes.set_ylabel("class", color=INK)
     axes.tick_params(length=0, colors=INK, labelsize=8)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.datasets import load_digits
 
+from undrift.data import cifar
 from undrift.data.catalogue import HOSPITALS, entry
 from undrift.data.download import cache_folder, cached, fetch
 from undrift.data.errors import DataError, DownloadError, MissingDataError
-from undrift.data.formats import CIFAR_BATCHES, read_cifar, read_idx, read_leaf, read_npz, read_uci_table
+from undrift.data.formats import read_idx, read_leaf, read_npz, read_uci_table
 from undrift.data.sets import Array, Folder, stratified_split
 
 DATA_VARIABLE = "UNDRIFT_DATA"
@@ -118,7 +118,7 @@ def _holds(name: str, folder: Path) -> bool:
     if name == "femnist":
         return (folder / "train").is_dir()
     if name == "cifar10":
-        return (folder / CIFAR_BATCHES[0]).is_file()
+        return (folder / cifar.BATCHES[0]).is_file()
     first = entry(name).files[0].name
     return any((folder / candidate).is_file() for candidate in (first, first.removesuffix(".gz")))
 
@@ -135,7 +135,7 @@ def _read_images(name: str, path: Path) -> Raw:
         arrays = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
     elif name == "cifar10":
         tar = path / entry(name).files[0].name
-        arrays = read_cifar(tar if tar.is_file() else path)
+        arrays = cifar.read_cifar(tar if tar.is_file() else path)
     else:
         arrays = [read_idx(_in_folder(path, file.name)) for file in entry(name).files]
     x_train, y_train, x_test, y_test = arrays
@@ -148,6 +148,8 @@ def _with_channel(images: Array) -> Array:
 
 
 def _read_digits() -> Raw:
+    from sklearn.datasets import load_digits  # takes a second: only those wait who need it
+
     table = load_digits()
     x, y = table.images.astype(np.uint8)[..., None], table.target
     train, test = stratified_split(y, _TEST_FRACTION, _SPLIT_SEED)
@@ -162,10 +164,10 @@ def _read_heart(path: Path) -> Raw:
         tables = [read_uci_table(_in_folder(path, file.name)) for file in entry("heart").files]
         x, diagnosis = (np.concatenate(columns) for columns in zip(*tables, strict=True))
         hospital = np.repeat(np.arange(len(tables)), [len(y) for _, y in tables])
-    if diagnosis.shape != hospital.shape or len(x) != len(hospital):
+    if not x.shape[:1] == diagnosis.shape == hospital.shape or x.ndim == 0:
         raise DataError(
-            f"{path} must have one diagnosis and one hospital per patient, got {len(x)} patients, {diagnosis.shape} "
-            f"and {hospital.shape}: correct the file."
+            f"{path} must have one diagnosis and one hospital per patient, got features of shape {x.shape}, diagnoses "
+            f"{diagnosis.shape} and hospitals {hospital.shape}: correct the file."
         )
     _check_range(path, "a diagnosis", diagnosis, 4)
     _check_range(path, "a hospital", hospital, len(HOSPITALS) - 1)
@@ -175,6 +177,8 @@ def _read_heart(path: Path) -> Raw:
 
 
 def _check_range(path: Path, what: str, column: Array, greatest: int) -> None:
+    if column.dtype.kind not in "iuf":
+        raise DataError(f"{path}: {what} must be a number, got {column.dtype}: correct the file.")
     outside = np.flatnonzero(~((column >= 0) & (column <= greatest) & (column == np.floor(column))))
     if outside.size:
         raise DataError(
@@ -200,6 +204,12 @@ def _read_writers(path: Path) -> Raw:
         train, test = read_npz(path, ("writer_train", "writer_test"))
         return Raw(np.empty(0), np.empty(0), np.empty(0), np.empty(0), train, test)
     tables = [read_idx(_in_folder(path, file.name)) for file in entry("mnist-writers").files]
+    for file, table in zip(entry("mnist-writers").files, tables, strict=True):
+        if table.ndim != 2 or table.shape[1] < 3:
+            raise DataError(
+                f"{path / file.name} must have a row of at least 3 numbers per image, got shape {table.shape}: "
+                f"remove it and fetch it again."
+            )
     # QMNIST has 60,000 test images, of which the first 10,000 are those of MNIST.
     train, test = tables[0], tables[1][:10_000]
     return Raw(np.empty(0), train[:, 0], np.empty(0), test[:, 0], train[:, 2], test[:, 2])

@@ -1,7 +1,7 @@
 """What a server and its sites agree on before the first message, and its hash.
 
-It holds the study in words, the names of the sites, the versions and the hashes of users' own method files. It holds no data and
-no hash of data. A site shows it to a person, who accepts it by its hash, or finds it equal to a study file at hand.
+It holds the study in words, the names of the sites, the versions and the hashes of users' own method files. It holds no data
+and no hash of data. A site shows it to a person, who accepts it by its hash, or finds it equal to a study file at hand.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, a
 
 
 # ----- a site speaks
-class Hello(Frame):
+class Hello(Frame, frozen=True):
     """Who is there, and what it remembers."""
 
     protocol: Count
@@ -43,7 +43,7 @@ class Hello(Frame):
     facts: Annotated[bytes, msgspec.Meta(max_length=HEADROOM // 2)]  # what its data look like, see `facts`
 
 
-class Answer(Frame):
+class Answer(Frame, frozen=True):
     """The reply to the message of this number."""
 
     round: Count
@@ -52,21 +52,21 @@ class Answer(Frame):
     payload: bytes
 
 
-class Saw(Frame):
+class Saw(Frame, frozen=True):
     """What it makes of the model of this round."""
 
     round: Count
     payload: bytes
 
 
-class Committed(Frame):
+class Committed(Frame, frozen=True):
     """The memory after this round is on the disk."""
 
     round: Count
     attempt: Count
 
 
-class Behind(Frame):
+class Behind(Frame, frozen=True):
     """A message of this round is missing here: tell me again, from this number on."""
 
     round: Count
@@ -74,20 +74,20 @@ class Behind(Frame):
     number: Count
 
 
-class Unable(Frame):
+class Unable(Frame, frozen=True):
     """The site cannot go on, for this reason; a person must look."""
 
     reason: Word
 
 
 # ----- the server speaks
-class Terms(Frame):
+class Terms(Frame, frozen=True):
     """The contract, for a site that wants to see it."""
 
     contract: bytes
 
 
-class Welcome(Frame):
+class Welcome(Frame, frozen=True):
     """The site takes part as client `number`; `population` is what the server knows of all."""
 
     number: Count
@@ -95,13 +95,13 @@ class Welcome(Frame):
     population: bytes
 
 
-class Refused(Frame):
+class Refused(Frame, frozen=True):
     """The site does not take part."""
 
     reason: Word
 
 
-class Ask(Frame):
+class Ask(Frame, frozen=True):
     """The message of an exchange. `base`: the last round of the site that counts; its memory is where this one begins."""
 
     round: Count
@@ -114,14 +114,14 @@ class Ask(Frame):
     payload: bytes
 
 
-class Look(Frame):
+class Look(Frame, frozen=True):
     """What does the site make of this model? Asked after a round; nothing changes."""
 
     round: Count
     payload: bytes
 
 
-class Commit(Frame):
+class Commit(Frame, frozen=True):
     """The round is over after so many messages to you: keep your memory."""
 
     round: Count
@@ -129,7 +129,7 @@ class Commit(Frame):
     asks: Count
 
 
-class Finished(Frame):
+class Finished(Frame, frozen=True):
     """The run is over; nothing more will be asked."""
 
     words: Word

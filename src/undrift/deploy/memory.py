@@ -10,10 +10,14 @@ import abc
 from pathlib import Path
 from typing import Any
 
-from ..engine.stored import read_stored, write_stored
+import msgspec
+
+from ..engine.stored import Stored, write
 from ..errors import CheckpointError
+from ..files import storage
 
 NEVER = -1  # the round of the memory that a site begins with, which is computed and not kept
+REMEDY = "bring the state directory back, or begin without memory by --reset, which the trace of the run will show"
 
 
 class Snapshots(abc.ABC):
@@ -24,8 +28,8 @@ class Snapshots(abc.ABC):
         """Bring the memory after this round to the disk; forget all others but that of `base`."""
 
     @abc.abstractmethod
-    def at(self, round: int) -> list[Any]:
-        """The memory after this round; `CheckpointError` where it is not there."""
+    def at(self, round: int, like: list[Any]) -> list[Any]:
+        """The memory after this round, arrays of the shapes of `like`; `CheckpointError` where it is not there."""
 
 
 class InProcess(Snapshots):
@@ -37,10 +41,17 @@ class InProcess(Snapshots):
     def keep(self, round: int, leaves: list[Any], base: int) -> None:
         self.kept = {r: kept for r, kept in self.kept.items() if r == base} | {round: list(leaves)}
 
-    def at(self, round: int) -> list[Any]:
+    def at(self, round: int, like: list[Any]) -> list[Any]:
         if round not in self.kept:
             raise lost(round, "this process")
         return self.kept[round]
+
+
+class Head(msgspec.Struct, forbid_unknown_fields=True):
+    """What a snapshot says besides its arrays."""
+
+    identity: str
+    round: int
 
 
 class OnDisk(Snapshots):
@@ -50,20 +61,23 @@ class OnDisk(Snapshots):
         self.folder, self.identity = folder, identity
 
     def keep(self, round: int, leaves: list[Any], base: int) -> None:
-        arrays = {f"leaf_{i}": leaf for i, leaf in enumerate(leaves)}
-        write_stored(self._file(round), {"identity": self.identity, "round": round, "leaves": len(leaves)}, arrays)
+        write(self._file(round), Head(self.identity, round), {f"leaf_{i}": leaf for i, leaf in enumerate(leaves)})
         for file in self.folder.glob("memory-*.npz"):
             if file not in (self._file(round), self._file(base)):
-                file.unlink(missing_ok=True)
+                with storage(file):
+                    file.unlink(missing_ok=True)
 
-    def at(self, round: int) -> list[Any]:
+    def at(self, round: int, like: list[Any]) -> list[Any]:
         file = self._file(round)
         if not file.exists():
             raise lost(round, str(self.folder))
-        state, arrays = read_stored(file)
-        if state.get("identity") != self.identity or state.get("round") != round:
-            raise CheckpointError(f"{file} belongs to another run: give every run a state directory of its own")
-        return [arrays[f"leaf_{i}"] for i in range(state["leaves"])]
+        stored = Stored(file, REMEDY)
+        head = stored.state(Head)
+        if head.identity != self.identity or head.round != round:
+            stored.refuse("it belongs to another run")
+        leaves = [stored.take(f"leaf_{i}", tuple(leaf.shape), leaf.dtype) for i, leaf in enumerate(like)]
+        stored.finish()
+        return leaves
 
     def _file(self, round: int) -> Path:
         return self.folder / f"memory-{round}.npz"
@@ -71,7 +85,4 @@ class OnDisk(Snapshots):
 
 def lost(round: int, place: str) -> CheckpointError:
     """The error of a site that cannot go back to where the server wants it."""
-    return CheckpointError(
-        f"the memory after round {round} is not in {place}: bring the state directory back, or begin without memory by "
-        "--reset, which the trace of the run will show"
-    )
+    return CheckpointError(f"the memory after round {round} is not in {place}: {REMEDY}")

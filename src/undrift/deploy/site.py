@@ -60,7 +60,7 @@ class Site:
         return self.last
 
     def _begin(self, here: tuple[int, int], base: int) -> None:
-        leaves = self.first if base == NEVER or not self.first else self.snapshots.at(base)
+        leaves = self.first if base == NEVER or not self.first else self.snapshots.at(base, self.first)
         self._remember(leaves)
         self.position, self.base, self.answered, self.last = here, base, 0, None
 

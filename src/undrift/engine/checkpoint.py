@@ -1,30 +1,41 @@
 """Checkpoints: enough to continue a killed run and end with the same bits.
 
-A checkpoint is one file: a SHA-256 of the rest, then an .npz with the method's memory, the records so far and a fingerprint
-of the run. It is written beside the old one and moved into place, so that a crash while writing leaves the old one whole.
+A checkpoint is one file (see `stored`) with the method's memory, the records so far and a fingerprint of the run. It is written
+beside the old one and moved into place, so that a crash while writing leaves the old one whole. What is saved is what the
+recorder keeps, which is replaced as a whole when a chunk of rounds is complete: no interrupt can tear it. What is read is
+checked as a whole before any of it is used.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import os
 import time
-import zipfile
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
+import msgspec
 import numpy as np
 
 from ..errors import CheckpointError
-from .identity import plan_identity
-from .recorder import Recorder, joined
+from .identity import plan_digest_after
+from .recorder import Kept, Recorder
+from .stored import Stored, write
 
 FILE = "checkpoint.npz"
+FORMAT = 2  # costs are running totals; the plan is known by the rounds that were played
+REMEDY = "delete it to start this run again; history.csv and model.npy beside it are not touched"
+
+
+class State(msgspec.Struct, forbid_unknown_fields=True):
+    """What a checkpoint says besides its arrays."""
+
+    identity: str
+    plan: str
+    length: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+    diverged: tuple[Annotated[int, msgspec.Meta(ge=0)], Annotated[int, msgspec.Meta(ge=0)] | None] | None
+    format: int = 1
 
 
 class Checkpoint:
@@ -39,9 +50,7 @@ class Checkpoint:
         """`identify`: the identity of the run, which takes a trace of its program to find out."""
         if directory is None:
             return None
-        folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        return cls(folder, seconds, identify)
+        return cls(Path(directory), seconds, identify)
 
     @cached_property
     def identity(self) -> str:
@@ -50,64 +59,67 @@ class Checkpoint:
     def exists(self) -> bool:
         return self.path.exists()
 
-    def maybe_save(self, carry: Any, recorder: Recorder) -> None:
-        """Save if the last time is long enough ago."""
-        if time.monotonic() - self.saved >= self.seconds:
-            self.save(carry, recorder)
+    def is_due(self) -> bool:
+        """Whether the last time is long enough ago."""
+        return time.monotonic() - self.saved >= self.seconds
 
-    def save(self, carry: Any, recorder: Recorder) -> None:
-        arrays: dict[str, Any] = {f"carry_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(carry))}
-        arrays |= {f"column_{name}": joined(parts) for name, parts in recorder.columns.items()}
-        arrays |= {f"clients_{name}": joined(parts) for name, parts in recorder.clients.items()}
-        arrays |= {"iterates": joined(recorder.iterates)} if recorder.iterates else {}
-        plan = plan_identity(recorder.run.plan, recorder.length)
-        state = json.dumps(
-            {"identity": self.identity, "plan": plan, "length": recorder.length, "diverged": recorder.diverged}
-        )
-        buffer = io.BytesIO()
-        np.savez(buffer, state=np.array(state), **arrays)
-        content = buffer.getvalue()
-        temporary = self.path.with_suffix(".tmp")
-        with temporary.open("wb") as file:
-            file.write(hashlib.sha256(content).digest() + content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.path)
+    def save(self, recorder: Recorder) -> None:
+        """What is kept of the run, whole or not at all."""
+        kept = recorder.kept
+        arrays: dict[str, Any] = {f"carry_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(kept.carry))}
+        arrays |= {f"column_{name}": rows[: kept.length] for name, rows in recorder.columns.items()}
+        arrays |= {f"clients_{name}": rows[: kept.length] for name, rows in recorder.clients.items()}
+        arrays |= {"iterates": recorder.iterates[: kept.length]} if recorder.run.keep_iterates else {}
+        write(self.path, State(self.identity, kept.drawn.hexdigest(), kept.length, kept.diverged, FORMAT), arrays)
         self.saved = time.monotonic()
 
-    def load(self, carry: Any, recorder: Recorder) -> Any:
-        """The carry of the saved run, its records put into the recorder."""
-        stored = self._read()
-        state = json.loads(str(stored["state"]))
-        same_plan = state.get("plan") == plan_identity(recorder.run.plan, state["length"])
-        if state.get("identity") != self.identity or not same_plan:
+    def load(self, recorder: Recorder, records: Any) -> None:
+        """Put the saved run into the recorder, which holds the beginning of it; `records`: shapes of one round's record."""
+        stored = Stored(self.path, REMEDY)
+        state = stored.state(State)
+        if state.format != FORMAT or state.identity != self.identity:
+            raise self._of_another_run()
+        run, played = recorder.run, state.length - 1
+        if played > run.rounds:
             raise CheckpointError(
-                f"{self.path} belongs to another run (its program, numbers, problem, plan or seed differ, or it was written "
-                "with other versions of undrift or JAX): resume with the original setting, or choose another directory"
+                f"{self.path} holds {played} rounds already, more than the {run.rounds} asked for: ask for at least as many, "
+                "or choose another directory"
             )
-        recorder.length = state["length"]
-        recorder.diverged = None if state["diverged"] is None else tuple(state["diverged"])
-        recorder.columns = _parts(stored, "column_")
-        recorder.clients = _parts(stored, "clients_")
-        if "iterates" in stored:
-            recorder.iterates = [stored["iterates"]]
-        leaves, structure = jax.tree.flatten(carry)
-        return jax.tree.unflatten(structure, [stored[f"carry_{i}"] for i in range(len(leaves))])
-
-    def _read(self) -> dict[str, np.ndarray]:
-        raw = self.path.read_bytes()
-        digest, content = raw[:32], raw[32:]
-        if hashlib.sha256(content).digest() != digest:
+        if played == run.rounds and played % run.record_every:
             raise CheckpointError(
-                f"{self.path} is corrupt (its checksum does not fit): delete it to start this run again; history.csv and "
-                "model.npy beside it are not touched"
+                f"{self.path} holds {played} rounds of a longer run, of which round {played} was not evaluated: ask for more "
+                "than that, or choose another directory"
             )
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-                return dict(archive)
-        except (ValueError, OSError, zipfile.BadZipFile) as error:
-            raise CheckpointError(f"{self.path} cannot be read: {error}") from error
+        drawn = plan_digest_after(run.plan, played)
+        if state.plan != drawn.hexdigest():
+            raise self._of_another_run()
+        columns, clients, iterates = _records(stored, state.length, recorder, records)
+        leaves, structure = jax.tree.flatten(recorder.kept.carry)
+        saved = [stored.take(f"carry_{i}", np.shape(leaf), leaf.dtype) for i, leaf in enumerate(leaves)]
+        stored.finish()
+        carry = jax.tree.unflatten(structure, saved)
+        if carry.round != state.length:
+            stored.refuse(f"its memory is of round {carry.round}, its records end before round {state.length}")
+        recorder.restore(Kept(state.length, state.diverged, carry, drawn), columns, clients, iterates)
+
+    def _of_another_run(self) -> CheckpointError:
+        return CheckpointError(
+            f"{self.path} belongs to another run (its program, numbers, problem, plan or seed differ, or it was written "
+            "with other versions of undrift or JAX): resume with the original setting, or choose another directory"
+        )
 
 
-def _parts(stored: dict[str, np.ndarray], prefix: str) -> dict[str, list[np.ndarray]]:
-    return {name.removeprefix(prefix): [array] for name, array in stored.items() if name.startswith(prefix)}
+def _records(stored: Stored, length: int, recorder: Recorder, records: Any) -> tuple[Any, Any, Any]:
+    """The records so far, in the order of the recorder's own."""
+    order = stored.names("column_")
+    found = {name: stored.take(f"column_{name}", (length,), np.float64) for name in records.columns}
+    found |= {name: stored.take(f"column_{name}", (length,), None) for name in recorder.ledger.columns}
+    columns = {name: found[name] for name in order if name in found}
+    clients = {
+        name: stored.take(f"clients_{name}", (length, *shape.shape), np.float64)
+        for name, shape in records.clients.items()
+    }
+    if not recorder.run.keep_iterates:
+        return columns, clients, None
+    model = records.iterates
+    return columns, clients, stored.take("iterates", (length, *model.shape), model.dtype)

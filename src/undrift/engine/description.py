@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from ..errors import InputError, unknown
+from ..gate import LARGEST, Failures, check_value, shown, whole
 from ..oracles import Oracle
 from ..plan import Absences, Everyone, Participation, Plan, RandomSteps, Steps, uniform
 from ..problems.base import Problem
@@ -31,6 +32,10 @@ from ..stop import Stop
 from .layout import Shapes, message_shapes
 
 ON_DIVERGENCE = ("stop", "continue")
+# Arguments of a run that are plain values
+KINDS = {
+    "failures": Failures, "keep_iterates": bool, "per_client": bool, "diagnostics": bool, "on_divergence": str,
+}  # fmt: skip
 # What the compiled program depends on besides the shapes of its inputs; the names of fields and properties
 STATIC = (
     "recipe", "oracle", "every_round", "renormalise", "keep_iterates", "record_every", "per_client", "diagnostics", "stop",
@@ -91,18 +96,18 @@ class Run:
         for name in arguments:
             if name not in Arguments.__annotations__:
                 raise unknown("argument of a run", name, [*Arguments.__annotations__, "rounds"])
+            if name in KINDS:
+                check_value(name, arguments[name], KINDS[name])  # type: ignore[literal-required]
         method = as_method(method)
         if not isinstance(problem, Problem | Population):
             raise InputError(f"a problem is what ud.problems.… returns, got {type(problem).__name__}")
-        seed = _whole("seed", arguments.get("seed", 0), 0)
-        if seed >= 2**32:
-            raise InputError(f"seed must be below 2**32, got {seed}")
+        seed = _seed(arguments.get("seed", 0))
         data, population = (problem, problem.population) if isinstance(problem, Problem) else (None, problem)
         run = cls(
             method,
             data,
             population,
-            _whole("rounds", rounds, 0),
+            whole("rounds must be a whole number", rounds, 0, LARGEST - 1),  # round 0 is one more
             arguments.get("steps", 1),
             seed,
             _start(arguments.get("x0"), problem, seed),
@@ -110,7 +115,7 @@ class Run:
             float(arguments.get("failures", 0.0)),
             _oracle(arguments.get("oracle"), method.recipe, population),
             bool(arguments.get("keep_iterates", False)),
-            _whole("record_every", arguments.get("record_every", 1), 1),
+            whole("record_every must be a whole number", arguments.get("record_every", 1), 1),
             bool(arguments.get("per_client", False)),
             bool(arguments.get("diagnostics", False)),
             _stop(arguments.get("stop")),
@@ -156,7 +161,7 @@ class Run:
     def with_seed(self, seed: int) -> Run:
         """The same run with another seed (and the start that belongs to it, where the problem draws one)."""
         x0 = self.x0 if self.given_x0 else (self.data or self.population).initial(seed)
-        return self.but(seed=_whole("seed", seed, 0), x0=x0)
+        return self.but(seed=_seed(seed), x0=x0)
 
     def with_inputs(self, numbers: Any, x0: Any, key: Any) -> Run:
         """Inside a program: the same run with these inputs."""
@@ -178,7 +183,10 @@ class Run:
     @cached_property
     def plan(self) -> Plan:
         """Who takes part, with how many steps, and who answers."""
-        return Plan(self.population.clients, self.participation, self.steps, self.failures, self.seed, self.absences)
+        most = self.oracle.most_steps
+        return Plan(
+            self.population.clients, self.participation, self.steps, self.failures, self.seed, most, self.absences
+        )
 
     @cached_property
     def every_round(self) -> bool:
@@ -278,7 +286,10 @@ class Run:
 def _start(x0: Any, population: Problem | Population, seed: int) -> np.ndarray:
     if x0 is None:
         return population.initial(seed)
-    start = np.asarray(x0, population.dtype)
+    given = np.asarray(x0)
+    if given.dtype.kind not in "biuf":
+        raise InputError(f"x0 must be an array of real numbers, got one of {given.dtype}: {shown(x0)}")
+    start = given.astype(population.dtype)
     if start.shape != (population.dim,):
         raise InputError(f"x0 must have shape (d,) = ({population.dim},), got {start.shape}")
     if not np.all(np.isfinite(start)):
@@ -343,7 +354,5 @@ def _rounded_mean(steps: Any) -> int:
     return int(np.rint(np.mean(np.asarray(steps))))
 
 
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} must be a whole number ≥ {least}, got {value!r}")
-    return int(value)
+def _seed(given: Any) -> int:
+    return whole("seed must be a whole number", given, 0, 2**32 - 1)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .. import files
 from ..errors import unknown
 
 COST_COLUMNS = {  # what a round costs in all, and the columns whose sum it is
@@ -88,11 +87,8 @@ class History(Mapping[str, np.ndarray]):
 
     def write_csv(self, path: Path) -> None:
         """One row per round; numbers are written so that they read back exactly. `pandas.read_csv(path)` reads it."""
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["round", *self])
-            for t in range(self.length):
-                writer.writerow([t, *(_exact(column[t]) for column in self.values())])
+        rows = ([t, *(_exact(column[t]) for column in self.values())] for t in range(self.length))
+        files.write_csv(path, [["round", *self], *rows])
 
 
 def _exact(value: Any) -> str:
@@ -109,27 +105,45 @@ class Result:
     rounds: int  # rounds that were played
     setting: dict[str, Any]  # what was run, in words
     seconds: float
-    diverged: tuple[int, int | None] | None = None  # (round, client) where the loss stopped being finite
+    diverged: tuple[int, int | None] | None = None  # (round, client) where the loss was first seen not to be finite
     stopped: str | None = None  # why it ended before its last round, if a rule or an observer stopped it
     clients: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # per client: name -> (rounds + 1, m)
 
+    @property
+    def diverged_between(self) -> tuple[int, int] | None:
+        """The first and the last round in which the loss can have stopped being finite; one, where every round is evaluated.
+
+        With `record_every` nobody looks at the rounds in between, so all that is known is the last one whose loss was finite.
+        """
+        if self.diverged is None:
+            return None
+        seen = np.flatnonzero(np.isfinite(self.history["loss"][: self.diverged[0]]))
+        return (int(seen[-1]) + 1 if seen.size else 0), self.diverged[0]
+
     def save(self, directory: str | Path) -> Path:
-        """history.csv, model.npy, iterates.npy and clients.npz (if kept) and summary.json in this directory."""
+        """history.csv, model.npy, iterates.npy and clients.npz (if kept) and, last, summary.json in this directory."""
         folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.history.write_csv(folder / "history.csv")
-        np.save(folder / "model.npy", self.x)
-        if self.iterates is not None:
-            np.save(folder / "iterates.npy", self.iterates)
-        if self.clients:
-            np.savez(folder / "clients.npz", **self.clients)  # type: ignore[arg-type]
-        (folder / "summary.json").write_text(json.dumps(self.summary(), indent=2) + "\n")
+        with files.storage(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.save_arrays(folder)
+        files.write_json(folder / "summary.json", self.summary())
         return folder
+
+    def save_arrays(self, folder: Path) -> None:
+        """All but the summary, which says that the rest is there."""
+        self.history.write_csv(folder / "history.csv")
+        files.write_array(folder / "model.npy", self.x)
+        if self.iterates is not None:
+            files.write_array(folder / "iterates.npy", self.iterates)
+        if self.clients:
+            files.write_arrays(folder / "clients.npz", self.clients)
 
     def summary(self) -> dict[str, Any]:
         """The last round in numbers, with the setting."""
         last = {name: _plain(column[-1]) for name, column in self.history.items()}
-        diverged = None if self.diverged is None else {"round": self.diverged[0], "client": self.diverged[1]}
+        diverged: dict[str, Any] | None = None
+        if self.diverged is not None and self.diverged_between is not None:
+            diverged = {"round": self.diverged[0], "client": self.diverged[1], "not_before": self.diverged_between[0]}
         return {
             "setting": self.setting,
             "rounds": self.rounds,

@@ -16,18 +16,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Jaxpr
 
-from ..plan import Plan
+from ..plan import Draw, Plan
 from .description import Run
 
 Traced = Any  # a closed jaxpr, which is a class of its own or (JAX 0.12) a jaxpr with constants
 ADDRESS = re.compile(r"( at)? 0x[0-9a-f]+")  # of a Python object: another process has another
-AT_LEAST = 32  # rounds of a plan that are compared, however few were played
-AT_MOST = 1000  # a user's function takes a millisecond a round
+SOME = 32  # rounds that show how the library draws a plan
+AT_ONCE = 256  # rounds of a plan that are drawn at once
 
 
-def identity(run: Run, program: Traced, *inputs: Any) -> str:
-    """A hash of everything that decides a run's numbers, the number of rounds excepted; `inputs`: more than the run's own."""
-    digest = hashlib.sha256(program_identity(program).encode())
+def identity(run: Run, program: str, *inputs: Any) -> str:
+    """A hash of everything that decides a run's numbers, the number of rounds excepted.
+
+    `program`: the identity of its program. `inputs`: more than the run's own.
+    """
+    digest = hashlib.sha256(program.encode())
     for leaf in jax.tree.leaves((run, inputs)):
         array = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
         _add(digest, np.asarray(array))
@@ -35,21 +38,48 @@ def identity(run: Run, program: Traced, *inputs: Any) -> str:
     return digest.hexdigest()
 
 
-def program_identity(program: Traced) -> str:
-    """A hash of a traced program: its text, and the values of all constants in it."""
-    digest = hashlib.sha256(ADDRESS.sub("", str(program.jaxpr)).encode())
+def program_identity(program: Traced, text: str | None = None) -> str:
+    """A hash of a traced program: its text (given, where it is known already), and the values of all constants in it."""
+    digest = hashlib.sha256(ADDRESS.sub("", str(program.jaxpr) if text is None else text).encode())
     for constant in _constants(program):
         _add(digest, np.asarray(constant))
     return digest.hexdigest()
 
 
+def is_fully_shown(text: str) -> bool:
+    """Whether a program's text shows all that it does: of a host callback, a Python function, there is only a name."""
+    return "0x" not in text
+
+
 def plan_identity(plan: Plan, rounds: int) -> str:
-    """A hash of who takes part, with how many steps, and who answers in the first rounds: those played, and some more."""
-    draw = plan.draw(1, min(max(rounds, AT_LEAST), AT_MOST))
+    """A hash of who takes part, with how many steps, and who answers in these rounds."""
+    return str(plan_digest_after(plan, rounds).hexdigest())
+
+
+def plan_digest_after(plan: Plan, rounds: int) -> Any:
+    """The same while it can still be added to."""
+    digest = plan_digest(plan)
+    for first in range(1, 1 if plan.settled else rounds + 1, AT_ONCE):
+        add_rounds(digest, plan, plan.draw(first, min(AT_ONCE, rounds + 1 - first)))
+    return digest
+
+
+def plan_digest(plan: Plan) -> Any:
+    """The hash of a plan before round 1: all of it, where the library draws it, for that follows from a few numbers."""
     digest = hashlib.sha256()
-    for part in draw:
-        _add(digest, np.asarray([]) if part is None else np.asarray(part))
-    return digest.hexdigest()
+    if plan.settled:
+        digest.update(repr((plan.clients, str(plan.participation), plan.failures, plan.seed)).encode())
+        for part in plan.draw(1, SOME):
+            _add(digest, np.asarray([]) if part is None else np.asarray(part))
+    return digest
+
+
+def add_rounds(digest: Any, plan: Plan, draw: Draw) -> Any:
+    """The hash with these rounds too, where a user's function draws them: only its answers say what it is."""
+    if not plan.settled:
+        parts = [np.asarray(part, np.int64) for part in draw if part is not None]
+        digest.update(np.concatenate(parts, axis=1).tobytes())  # row by row, however many are drawn at once
+    return digest
 
 
 def _add(digest: Any, array: np.ndarray) -> None:

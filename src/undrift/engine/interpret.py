@@ -12,6 +12,7 @@ from ..local import Local
 from ..problems.base import Problem
 from ..protocol import AtServer, Cohort, Exchange, Memory, OneByOne, Program, Repeat
 from ..randomness import tag
+from ..sums import total
 from ..vectorise import over_members, take
 from .description import Run
 
@@ -192,7 +193,7 @@ def _drift(info: Info, ends: jax.Array, cohort: Cohort) -> Info:
     own = jnp.where(answered & cohort.heard, away, jnp.nan)
     drifts = jax.tree.map(lambda all_: all_.at[cohort.ids].set(own), info.drifts)
     return info._replace(
-        drift=jnp.sum(away) / jnp.maximum(jnp.sum(answered), 1), drift_worst=jnp.max(away), drifts=drifts
+        drift=total(away) / jnp.maximum(jnp.sum(answered), 1), drift_worst=jnp.max(away), drifts=drifts
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -53,10 +54,20 @@ def memory_shapes(algorithm: Algorithm, population: Population) -> Memory:
 
 def message_shapes(algorithm: Algorithm, population: Population, oracle: Oracle) -> list[Shapes]:
     """Shapes of the messages of all exchanges, by place."""
+    return _each_exchange(algorithm, population, oracle, lambda play, *given: Shapes(*jax.eval_shape(play, *given)))
+
+
+def message_programs(algorithm: Algorithm, population: Population, oracle: Oracle) -> list[Any]:
+    """What makes the messages of all exchanges, traced, by place."""
+    return _each_exchange(algorithm, population, oracle, lambda play, *given: jax.make_jaxpr(play)(*given))
+
+
+def _each_exchange(algorithm: Algorithm, population: Population, oracle: Oracle, look: Callable[..., Any]) -> list[Any]:
+    """look(function that plays an exchange, shapes of what it is given), by place."""
     memory = memory_shapes(algorithm, population)
     key = jax.eval_shape(lambda: jax.random.key(0))
 
-    def messages(exchange: Exchange) -> Shapes:
+    def messages(exchange: Exchange) -> Any:
         def play(memory: Memory, key: jax.Array, shared: Any, row: Any) -> tuple[Any, Any]:
             server = memory.server if exchange.prepare is None else exchange.prepare(memory.server, key)
             down = exchange.send(server, memory.slots)
@@ -64,7 +75,7 @@ def message_shapes(algorithm: Algorithm, population: Population, oracle: Oracle)
             local = Local(population.view(shared, row), one, key, one, one, oracle, key)
             return down, exchange.client(memory.clients, down, local)[1]
 
-        return Shapes(*jax.eval_shape(play, memory, key, population.shared, population.row))
+        return look(play, memory, key, population.shared, population.row)
 
     with precision.scope(population.dtype):
         return [messages(exchange) for exchange in algorithm.exchanges]

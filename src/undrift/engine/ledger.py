@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import wire
+from ..errors import InputError
 from ..oracles import Oracle
 from ..plan import Draw
 from ..protocol import Account, Algorithm, Exchange, OneByOne, Program, Repeat, exchanges, placed
@@ -18,6 +19,7 @@ from .layout import Shapes
 
 LINKS = ("up", "down", "peer")
 SECONDS = COST_COLUMNS["seconds"]
+COUNTABLE = 2.0**61  # of one exchange: a round adds up a few of them, and a run's totals are watched by the recorder
 Counts = dict[str, np.ndarray]  # column -> what a stretch of rounds cost, one number per round
 
 
@@ -75,7 +77,7 @@ class Ledger:
         ids = np.broadcast_to(np.arange(n), (rounds, n)) if draw.ids is None else draw.ids
         answered = np.ones((rounds, n), np.int64) if draw.answered is None else draw.answered.astype(np.int64)
         total = {name: np.zeros(rounds, float if name in SECONDS else np.int64) for name in self.columns}
-        stretch = _Stretch(draw.steps, answered, ids, self.sizes[ids], total)
+        stretch = _Stretch(draw.steps.astype(np.int64), answered, ids, self.sizes[ids], total)
         self._walk(program, place, stretch, np.ones((rounds, n), np.int64), False)
         return total
 
@@ -100,8 +102,8 @@ class Ledger:
         if account.on_wire:
             _count_message(total, account.down_link, shapes.down, told.sum(axis=1))
             _count_message(total, account.up_link, shapes.up, played.sum(axis=1))
-        total["gradients"] += (calls * played).sum(axis=1)
-        total["component_gradients"] += (components * played).sum(axis=1)
+        total["gradients"] += _summed("gradients", calls, played)
+        total["component_gradients"] += _summed("component gradients", components, played)
         if self.resources is not None:
             work = components / self.oracle.components(stretch.sizes)
             spent = _seconds(self.resources, account, shapes, work, told, played, stretch.ids)
@@ -121,9 +123,26 @@ class _Stretch:
     opening: bool = True  # no message has been sent yet
 
 
+def _summed(what: str, work: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Σ work·times over the members of each round; refused where 64 bits might not hold it."""
+    each, often, members = np.max(work, initial=0), np.max(times, initial=0), times.shape[1]
+    _must_be_countable(what, float(each) * float(often) * members)
+    counted: np.ndarray = (work * times).sum(axis=1)
+    return counted
+
+
+def _must_be_countable(what: str, at_most: float) -> None:
+    if at_most >= COUNTABLE:
+        raise InputError(
+            f"the {what} of one round must stay below {COUNTABLE:.3g} to be counted, here they may be {at_most:.3g}: take "
+            "fewer local steps"
+        )
+
+
 def _count_message(total: Counts, link: str, message: Any, times: np.ndarray) -> None:
     if link == "none":
         return
+    _must_be_countable("bytes", float(np.max(times, initial=0)) * wire.size(message))
     total[f"bytes_{link}"] += times * wire.size(message)
     for part, content in message.items() if isinstance(message, dict) else ():
         total[f"bytes_{part}"] += times * wire.size(content)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .. import precision
+from ..envelope import DOWN, Envelope, must_be, seal, unseal
 from .chronicle import Chronicle
 from .description import Run
 from .history import Result
@@ -17,13 +18,20 @@ from .simulate import Observer
 
 
 class Direct:
-    """The transport that calls its clients directly."""
+    """The transport that calls its clients directly; what it hands over are sealed frames, as on a network."""
 
     def __init__(self, clients: Sequence[ClientNode]) -> None:
         self.clients = clients
 
     def deliver(self, call: Call, messages: Mapping[int, tuple[int, bytes]]) -> dict[int, bytes]:
-        return {i: self.clients[i].handle(call, steps, payload) for i, (steps, payload) in messages.items()}
+        return {i: self._ask(self.clients[i], call, steps, payload) for i, (steps, payload) in messages.items()}
+
+    @staticmethod
+    def _ask(client: ClientNode, call: Call, steps: int, payload: bytes) -> bytes:
+        told = Envelope(DOWN, client.parts.run_name, client.number, 0, call.place, call.round, call.repeat, steps)
+        came, reply = unseal(client.answer(seal(told, payload)))
+        must_be(came, told.reply())
+        return reply
 
 
 def pass_messages(run: Run, *, observe: Observer | None = None) -> Result:
@@ -36,8 +44,8 @@ def pass_messages(run: Run, *, observe: Observer | None = None) -> Result:
 def nodes_for(run: Run) -> ServerNode:
     """A server whose clients are called directly."""
     parts = Parts(run.contract)
-    clients = [ClientNode(i, run.problem.only(i), parts) for i in range(run.population.clients)]
-    return ServerNode(parts, Direct(clients), run.reference, run.problem.server_data)
+    clients = [ClientNode(i, run.problem.only(i), parts, not_finite=True) for i in range(run.population.clients)]
+    return ServerNode(parts, Direct(clients), run.reference, run.problem.server_data, not_finite=True)
 
 
 def _play(run: Run, observe: Observer | None) -> Result:

@@ -3,10 +3,15 @@
 Both know the contract: the run without its data. A client also knows its own problem, the server what it may know of all. The
 seam is the *transport*: given where in the program we are and one encoded message per client, it returns one encoded reply per
 client that answered; a deployment replaces it and nothing else.
+
+Nodes trust nobody: whatever arrives is checked before it is used (`wire.decode`, `envelope`), and a complaint names the client
+and the exchange. Numbers that are not finite are refused too, unless a node was told `not_finite=True`: loopback does, where
+all nodes are one's own and a run that diverges is to be reported as the simulation reports it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -16,16 +21,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import precision, wire
+from .. import envelope, precision, wire
+from ..errors import WireError
 from ..local import Local
 from ..plan import Draw
 from ..problems.base import Problem
 from ..problems.evaluation import Evaluation, Reference, summarise
 from ..protocol import AtServer, Cohort, Exchange, OneByOne, Program, Repeat, exchanges, placed
+from ..sums import weighted_on_host
 from ..vectorise import take
 from .description import Run
+from .identity import plan_identity, program_identity
 from .interpret import LOCAL, exchange_key
-from .layout import memory_shapes
+from .layout import memory_shapes, message_programs
 from .ledger import LINKS
 
 MEASURE = -1  # the place of the exchange that evaluates a model
@@ -124,20 +132,55 @@ class Parts:
     def _once(self, end: str, place: int, function: Callable[..., Any]) -> Callable[..., Any]:
         return self._compiled.setdefault((end, place), jax.jit(function))
 
+    @cached_property
+    def run_name(self) -> bytes:
+        """What both ends know a run by: a hash of the traced exchanges, their numbers, the start and the plan; of no data."""
+        run = self.contract
+        digest = hashlib.sha256()
+        with precision.scope(run.population.dtype):
+            for program in message_programs(run.algorithm, run.population, run.oracle):
+                digest.update(program_identity(program).encode())
+        for name, value in (*run.numbers.items(), ("x0", run.x0), ("weights", run.population.weights)):
+            digest.update(f"{name} {value.dtype} {value.shape}".encode() + np.ascontiguousarray(value).tobytes())
+        digest.update(f"{run.seed} {plan_identity(run.plan, 0)}".encode())
+        return digest.digest()[:16]
+
+    def exchange_name(self, place: int) -> str:
+        """For complaints."""
+        return "evaluation" if place == MEASURE else repr(self.contract.algorithm.exchanges[place].name)
+
+    def check(self, call: Call, steps: int) -> None:
+        """Refuse a call that no program of this run can make."""
+        places = len(self.contract.shapes)
+        if call.place != MEASURE and not 0 <= call.place < places:
+            raise WireError(f"the exchanges of this run have the places 0 … {places - 1}, got {call.place}")
+        for name, value in (("round", call.round), ("repeat", call.repeat), ("steps", steps)):
+            if not 0 <= value < 2**31:
+                raise WireError(f"{name} must be at least 0 and below 2**31, got {value}")
+
 
 class ClientNode:
     """A client: its own problem, its memory, the contract, and nothing of anyone else."""
 
-    def __init__(self, number: int, problem: Problem, parts: Parts) -> None:
-        self.number, self.problem, self.parts = number, problem, parts
+    def __init__(self, number: int, problem: Problem, parts: Parts, *, not_finite: bool = False) -> None:
+        self.number, self.problem, self.parts, self.not_finite = number, problem, parts, not_finite
         run = parts.contract
         self.memory = jax.tree.map(jnp.asarray, run.algorithm_at(0).client(jnp.asarray(run.x0), loss_of(problem)))
 
+    def answer(self, frame: bytes) -> bytes:
+        """The answer to one message in its envelope, in its own."""
+        told, payload = envelope.unseal(frame)
+        envelope.must_be(told, told._replace(direction=envelope.DOWN, run=self.parts.run_name, client=self.number))
+        reply = self.handle(Call(told.place, told.round, told.repeat), told.steps, payload)
+        return envelope.seal(told.reply(), reply)
+
     def handle(self, call: Call, steps: int, payload: bytes) -> bytes:
         """The answer to one message."""
+        self.parts.check(call, steps)
         if call.place == MEASURE:
             return self._measure(payload)
-        down = wire.decode(payload, self.parts.contract.shapes[call.place].down)
+        where = f"what client {self.number} was told in exchange {self.parts.exchange_name(call.place)} of round {call.round}"
+        down = _arrived(payload, self.parts.contract.shapes[call.place].down, self.not_finite, where)
         play = self.parts.client(call.place)
         self.memory, up = play(self.problem, self.memory, down, steps, self.number, call.round, call.repeat)
         return wire.encode(up)
@@ -146,7 +189,8 @@ class ClientNode:
         """(x, x*) or x alone, told apart by their length."""
         x0 = self.parts.contract.x0
         knows = len(payload) > x0.nbytes
-        x, optimum = wire.decode(payload, (x0, x0 if knows else ()))
+        where = f"the model that client {self.number} is to evaluate"
+        x, optimum = _arrived(payload, (x0, x0 if knows else ()), self.not_finite, where)
         return wire.encode(self.parts.measure(self.problem, self.memory, x, optimum))
 
 
@@ -163,9 +207,15 @@ class ServerNode:
     """The server: its memory, the slots, the contract and a transport."""
 
     def __init__(
-        self, parts: Parts, transport: Transport, reference: Reference | None = None, server_data: Any = None
+        self,
+        parts: Parts,
+        transport: Transport,
+        reference: Reference | None = None,
+        server_data: Any = None,
+        *,
+        not_finite: bool = False,
     ) -> None:
-        self.parts, self.transport, self.run = parts, transport, parts.contract
+        self.parts, self.transport, self.run, self.not_finite = parts, transport, parts.contract, not_finite
         self.reference, self.server_data = reference, server_data
         self.memory, slot = self.run.algorithm_at(0).server(jnp.asarray(self.run.x0))
         self.slots = [slot] * self.run.population.clients
@@ -219,13 +269,14 @@ class ServerNode:
         optimum = () if self.reference is None else jnp.asarray(self.reference.x)
         payload = wire.encode((x, optimum))
         everyone = dict.fromkeys(range(run.population.clients), (1, payload))
-        replies = self.transport.deliver(Call(MEASURE, 0), everyone)
+        call = Call(MEASURE, 0)
+        replies = self.transport.deliver(call, everyone)
         shapes = self.parts.answer_shapes(self.reference is not None)
         self.complete = len(replies) == run.population.clients
+        present = np.asarray([i for i in range(run.population.clients) if i in replies], np.int64)
+        known = dict(zip(present.tolist(), self._answers(call, present, replies, shapes), strict=True))
         unknown = jax.tree.map(lambda s: np.full(s.shape, np.nan if s.dtype.kind == "f" else 0, s.dtype), shapes)
-        answers, told = _stack(
-            [wire.decode(replies[i], shapes) if i in replies else unknown for i in range(run.population.clients)]
-        )
+        answers, told = _stack([known.get(i, unknown) for i in range(run.population.clients)])
         weights = jnp.asarray(self.weights)
         found = summarise(x, answers, weights, self.reference, run.per_client)
         columns = dict(found.columns)
@@ -267,7 +318,7 @@ class ServerNode:
             for i, s in zip(ids, steps, strict=True)
         }
         replies = self.transport.deliver(call, payloads)
-        ups = [wire.decode(replies[int(i)], shapes.up) for i in ids]
+        ups = self._answers(call, ids, replies, shapes.up)
         if account.on_wire:  # a client drawn twice is spoken to once but counted twice, as in the simulation
             self.travelled[account.down_link] += sum(len(payloads[int(i)][1]) for i in ids)
             self.travelled[account.up_link] += sum(len(replies[int(i)]) for i in ids)
@@ -279,6 +330,19 @@ class ServerNode:
         members = ids.astype(np.int32), steps.astype(np.int32)
         self.memory, slots = receive(server, slots, _stack(ups), *members, key, call.round)
         self._keep(ids, slots)
+
+    def _answers(self, call: Call, ids: np.ndarray, replies: Mapping[int, bytes], like: Any) -> list[Any]:
+        """What the clients answered, decoded; all of it is checked before anything is used."""
+        exchange = self.parts.exchange_name(call.place)
+        found = []
+        for i in map(int, ids):
+            where = f"the answer of client {i} in exchange {exchange} of round {call.round}"
+            if i not in replies:
+                raise WireError(
+                    f"{where} is missing: the transport must bring one from everybody it was asked to speak to"
+                )
+            found.append(_arrived(replies[i], like, self.not_finite, where))
+        return found
 
     def _by_itself(self, step: AtServer, call: Call, ids: np.ndarray, steps: np.ndarray, in_turn: bool) -> None:
         if not self.weights[ids].sum() > 0:
@@ -299,9 +363,10 @@ class ServerNode:
             bad = [int(i) for i, up in zip(ids, ups, strict=True) if not _finite(up)]
             seen = seen._replace(suspect=bad[0] if bad else -1)
         if endpoint is not None:
-            downs = [wire.decode(payload, down) for payload in payloads]
+            downs = [wire.decode(payload, down, not_finite=True) for payload in payloads]  # its own words
             ends = np.stack([np.asarray(endpoint(d, u)) for d, u in zip(downs, ups, strict=True)])
-            away = np.linalg.norm(ends - self.weights[ids] / self.weights[ids].sum() @ ends, axis=1)
+            share = self.weights[ids].astype(np.float64)
+            away = np.linalg.norm(ends - weighted_on_host(share / share.sum(), ends), axis=1)
             own = {int(i): float(np.fmax(seen.drifts.get(int(i), np.nan), a)) for i, a in zip(ids, away, strict=True)}
             seen = seen._replace(
                 drift=float(np.maximum(seen.drift, np.mean(away))),
@@ -338,6 +403,13 @@ def _stack(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)
 
 
+def _arrived(payload: bytes, like: Any, not_finite: bool, where: str) -> Any:
+    """A message that came from elsewhere; `where` begins the complaint."""
+    try:
+        return wire.decode(payload, like, not_finite=not_finite)
+    except WireError as error:
+        raise WireError(f"{where} is refused: {error}") from None
+
+
 def _finite(tree: Any) -> bool:
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
-    return all(bool(np.all(np.isfinite(leaf))) for leaf in leaves if leaf.dtype.kind == "f")
+    return all(wire.finite(leaf) for leaf in jax.tree.leaves(tree))

@@ -2,41 +2,103 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import InputError
 from ..plan import Draw
 from .description import Run
 from .history import History, Result, in_order
+from .identity import add_rounds, plan_digest
 from .ledger import Counts, Ledger
 
 
+class Kept(NamedTuple):
+    """What is certain of a run, replaced as a whole when a chunk is complete: nothing in between is ever saved or shown."""
+
+    length: int  # rows of every table that belong to it: rounds played + 1
+    diverged: tuple[int, int | None] | None
+    carry: Any  # what the next round starts from, where somebody keeps it here
+    drawn: Any  # a hash of the plan that was played, see `identity`
+
+
+AT_ONCE = 2**23  # bytes of a table that are asked for from the beginning: they cost nothing until they are written
+
+
+class Growing:
+    """An array that grows at its end. Rows that were written stay where they are for whoever looks at them."""
+
+    def __init__(self, most: int, rows: np.ndarray | None = None) -> None:
+        self.most, self.array = most, rows
+
+    def write(self, at: int, rows: np.ndarray) -> None:
+        """Put rows at a place; those before it stay."""
+        end = at + len(rows)
+        array = self.array
+        if array is None or end > len(array):
+            room = max(end, min(self.most, max(2 * end, AT_ONCE // max(rows[:1].nbytes, 1))))
+            larger = np.empty((room, *rows.shape[1:]), rows.dtype)
+            if array is not None:
+                larger[:at] = array[:at]
+            self.array = array = larger
+        array[at:end] = rows
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return np.zeros(0)[rows] if self.array is None else self.array[rows]
+
+
 class Recorder:
-    """Grows round by round; cut at the first round whose loss is not finite unless the run is to go on."""
+    """Grows round by round; cut at the first round whose loss is not finite unless the run is to go on.
 
-    def __init__(self, run: Run, ledger: Ledger | None = None) -> None:
+    Rows are written behind those that are kept, and count from the one assignment to `kept` on. Whatever strikes before leaves
+    what was kept as it was.
+    """
+
+    def __init__(self, run: Run, ledger: Ledger | None = None, carry: Any = None) -> None:
         self.run, self.ledger = run, ledger or Ledger.of(run)
-        self.columns: dict[str, list[np.ndarray]] = {}
-        self.clients: dict[str, list[np.ndarray]] = {}  # with one column per client
-        self.iterates: list[np.ndarray] = []
-        self.length = 0  # records so far: rounds played + 1
-        self.diverged: tuple[int, int | None] | None = None
+        self.columns: dict[str, Growing] = {}  # costs as running totals
+        self.clients: dict[str, Growing] = {}  # with one column per client
+        self.iterates = Growing(run.rounds + 1)
         self.stopped: str | None = None  # why the run ended before its last round
+        self.kept = Kept(0, None, carry, plan_digest(run.plan))
 
-    def add(self, records: Any, plan: Draw, first: int, count: int, diverged: int, suspect: int) -> None:
-        """The records of rounds first … first + count − 1."""
-        if diverged >= 0 and self.diverged is None:
-            self.diverged = (diverged, suspect if suspect >= 0 else None)
+    @property
+    def length(self) -> int:
+        return self.kept.length
+
+    @property
+    def diverged(self) -> tuple[int, int | None] | None:
+        """The first round whose loss was seen not to be finite, and the client to blame."""
+        return self.kept.diverged
+
+    def add(
+        self, records: Any, plan: Draw, first: int, count: int, diverged: int, suspect: int, carry: Any = None
+    ) -> None:
+        """The records of rounds first … first + count − 1, and what the next round starts from."""
         for name, column in records.columns.items():
-            self.columns.setdefault(name, []).append(np.asarray(column[:count], np.float64))
+            self._write(self.columns, name, first, np.asarray(column[:count], np.float64))
         for name, rows in records.clients.items():
-            self.clients.setdefault(name, []).append(np.asarray(rows[:count], np.float64))
-        for name, column in self.costs(plan, first, count).items():
-            self.columns.setdefault(name, []).append(column)
+            self._write(self.clients, name, first, np.asarray(rows[:count], np.float64))
+        self.spend(plan, first, count)
         if self.run.keep_iterates:
-            self.iterates.append(np.asarray(records.iterates[:count]))
-        self.length += count
+            self.iterates.write(first, np.asarray(records.iterates[:count]))
+        found = (diverged, suspect if suspect >= 0 else None) if diverged >= 0 else None
+        drawn = add_rounds(self.kept.drawn.copy(), self.run.plan, plan.rows(0 if first else 1, count))
+        self.kept = Kept(first + count, self.diverged or found, carry, drawn)
+
+    def restore(self, kept: Kept, columns: Any, clients: Any, iterates: np.ndarray | None) -> None:
+        """What was kept in another process, in place of all that is here."""
+        most = self.run.rounds + 1
+        self.columns = {name: Growing(most, rows) for name, rows in columns.items()}
+        self.clients = {name: Growing(most, rows) for name, rows in clients.items()}
+        self.iterates = Growing(most, iterates)
+        self.kept = kept
+
+    def spend(self, plan: Draw, first: int, count: int) -> None:
+        """The costs of these rounds alone."""
+        for name, column in self.costs(plan, first, count).items():
+            self._write(self.columns, name, first, self._running(name, first, column))
 
     def costs(self, plan: Draw, first: int, count: int) -> Counts:
         if first > 0:
@@ -48,35 +110,43 @@ class Recorder:
         return {name: np.concatenate([opening[name], rest[name]]) for name in opening}
 
     def history(self) -> History:
-        """All columns so far."""
-        length = self._kept()
-        merged = {name: joined(parts)[:length] for name, parts in self.columns.items()}
-        for name in self.ledger.columns:
-            merged[name] = np.cumsum(merged[name])
-        return History({name: merged[name] for name in in_order(merged)})
+        """All columns so far; they cannot be written to."""
+        return self._history(writeable=False)
 
     def result(self, x: np.ndarray, seconds: float) -> Result:
-        length = self._kept()
+        length = self._shown()
         return Result(
             x,
-            self.history(),
-            joined(self.iterates)[:length] if self.run.keep_iterates else None,
+            self._history(writeable=True),
+            self.iterates[:length] if self.run.keep_iterates else None,
             max(length - 1, 0),
             self.run.words(),
             seconds,
             self.diverged,
             self.stopped,
-            {name: joined(parts)[:length] for name, parts in self.clients.items()},
+            {name: rows[:length] for name, rows in sorted(self.clients.items())},
         )
 
-    def _kept(self) -> int:
+    def _history(self, writeable: bool) -> History:
+        shown = {name: self.columns[name][: self._shown()] for name in in_order(self.columns)}
+        for column in shown.values():
+            column.flags.writeable = writeable
+        return History(shown)
+
+    def _shown(self) -> int:
         if self.diverged is None or self.run.on_divergence != "stop":
             return self.length
         return min(self.length, self.diverged[0] + 1)  # the first bad round is kept: it shows what happened
 
+    def _write(self, tables: dict[str, Growing], name: str, at: int, rows: np.ndarray) -> None:
+        tables.setdefault(name, Growing(self.run.rounds + 1)).write(at, rows)
 
-def joined(parts: list[np.ndarray]) -> np.ndarray:
-    """The parts as one array, which takes their place."""
-    if len(parts) > 1:
-        parts[:] = [np.concatenate(parts)]
-    return parts[0] if parts else np.zeros(0)
+    def _running(self, name: str, first: int, spent: np.ndarray) -> np.ndarray:
+        before = self.columns[name][first - 1 : first] if first else spent[:0]
+        total = np.cumsum(np.concatenate([before, spent]))
+        if np.any(total[1:] < total[:-1]):  # what one round costs is far below 2⁶³, so this is where it wrapped around
+            raise InputError(
+                f"{name} passes 2**63 − 1, the most that is counted, between rounds {first} and {first + len(spent) - 1}: "
+                "take fewer local steps or rounds"
+            )
+        return total[len(before) :]

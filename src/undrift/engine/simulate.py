@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import precision
-from ..errors import CheckpointError, DivergenceError, InputError, Interrupted
+from ..errors import DivergenceError, InputError, Interrupted, StorageError
+from ..ownership import Owned, owned
 from ..plan import Draw
 from ..problems.base import Problem
 from ..protocol import Algorithm, Memory
@@ -30,8 +32,9 @@ from .description import Run
 from .history import History, Result
 from .identity import identity
 from .interpret import Context, Members, everyone, play
-from .interrupt import Deferred
+from .interrupt import SIGNALS, Stop
 from .layout import lay_out
+from .programs import Programs
 from .recorder import Recorder
 
 CAPACITY = 256  # most rounds in one chunk
@@ -48,8 +51,9 @@ class Carry(NamedTuple):
 
     memory: Memory
     round: Any
-    last_finite: Any  # the latest model whose loss was finite
-    diverged: Any  # first round with a loss that is not finite, or −1
+    x: Any  # the latest model
+    last_finite: Any  # the latest model whose loss was seen to be finite
+    diverged: Any  # first round whose loss was seen not to be finite, or −1
     suspect: Any  # the client to blame there, or −1
     stop: Any  # the state of the rule that may end the run, and whether it has
 
@@ -122,7 +126,8 @@ def _round(run: Run, carry: Carry, members: Members, rounds: Any) -> tuple[Carry
     carry = Carry(
         memory,
         t + 1,
-        jnp.where(fine, x, carry.last_finite),
+        x,
+        jnp.where(fine & due, x, carry.last_finite),
         jnp.where(newly, t, carry.diverged),
         jnp.where(newly, jnp.where(info.suspect >= 0, info.suspect, suspect), carry.suspect),
         () if run.stop is None else run.stop.look(carry.stop[0], columns),
@@ -154,13 +159,12 @@ def evaluate(run: Run, algorithm: Algorithm, memory: Memory, x: jax.Array) -> tu
     return dict(columns), dict(clients), suspect
 
 
-@partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
-def compiled_advance(capacity: int, spread: bool, run: Run, *arguments: Any) -> Any:
-    """`advance`, compiled; on all devices where that helps."""
+def _spread_advance(capacity: int, spread: bool, run: Run, *arguments: Any) -> Any:
     play_rounds = partial(advance, capacity)
     return (on_all_devices(play_rounds) if spread else play_rounds)(run, *arguments)
 
 
+compiled_advance = Programs(_spread_advance, static=2, donate=3)  # on all devices where that helps
 _program = compiled_advance  # what it is called for is also what is identified
 
 
@@ -182,9 +186,9 @@ def fresh_carry(run: Run) -> Carry:
 
     memory = jax.eval_shape(shape, jax.ShapeDtypeStruct((run.population.dim,), run.population.dtype), run.problem)
     memory = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), memory)
-    minus = np.asarray(-1, np.int32)
+    minus, x0 = np.asarray(-1, np.int32), np.array(run.x0)
     stop = () if run.stop is None else (run.stop.start(), np.asarray(False))
-    return Carry(memory, np.asarray(0, np.int32), np.array(run.x0), minus, minus.copy(), stop)
+    return Carry(memory, np.asarray(0, np.int32), x0, x0.copy(), minus, minus.copy(), stop)
 
 
 def padded_plan(run: Run, first: int, count: int, capacity: int) -> Draw:
@@ -206,7 +210,7 @@ def simulate(
     run: Run,
     *,
     observe: Observer | None = None,
-    checkpoint: str | Path | None = None,
+    checkpoint: str | Path | Owned | None = None,
     checkpoint_seconds: float = 10.0,
     resume: bool = False,
 ) -> Result:
@@ -214,65 +218,116 @@ def simulate(
     if observe is not None and not callable(observe):
         raise InputError(f"observe is a function of the history so far, got {observe!r}")
     run = run.to_play()
-    with precision.scope(run.population.dtype):
-        return _Simulation(run, observe).play(checkpoint, checkpoint_seconds, resume)
+    with precision.scope(run.population.dtype), _own(checkpoint) as folder:
+        simulation = _Simulation(run, observe)
+        try:
+            return simulation.play(folder, checkpoint_seconds, resume)
+        except StorageError as error:
+            error.result = simulation.so_far()
+            raise
+
+
+@contextmanager
+def _own(checkpoint: str | Path | Owned | None) -> Iterator[Path | None]:
+    """The directory of the checkpoint, which no other process may touch meanwhile."""
+    if checkpoint is None:
+        yield None
+        return
+    with owned(checkpoint) as mine:
+        yield mine.path
 
 
 class _Simulation:
-    """A run on its way."""
+    """A run on its way. What is certain of it is `recorder.kept`: only that is saved, shown and returned."""
 
     def __init__(self, run: Run, observe: Observer | None) -> None:
         self.run, self.observe = run, observe
         self.capacity, self.spread = capacity_of(run), is_spread(run)
-        self.recorder, self.carry = Recorder(run), fresh_carry(run)
+        self.recorder = Recorder(run, carry=fresh_carry(run))
         self.inputs = run.but(data=replicated(run.data)) if self.spread else run
         self.began = time.perf_counter()
         if run.stop is not None:
             run.stop.check(record_shapes(run, self.carry.memory).columns)
 
-    def play(self, directory: str | Path | None, seconds: float, resume: bool) -> Result:
+    @property
+    def carry(self) -> Carry:
+        carry: Carry = self.recorder.kept.carry
+        return carry
+
+    def so_far(self) -> Result | None:
+        """What has been computed, if anything has."""
+        return self._result() if self.recorder.length else None
+
+    def play(self, directory: Path | None, seconds: float, resume: bool) -> Result:
         checkpoint = Checkpoint.at(directory, seconds, self._identity)
         if resume and checkpoint is not None and checkpoint.exists():
-            self.carry = checkpoint.load(self.carry, self.recorder)
+            self._load(checkpoint)
             self._heed_rule()
-            if self.recorder.length > self.run.rounds + 1:
-                raise CheckpointError(
-                    f"{checkpoint.path} holds {self.recorder.length - 1} rounds already, more than the {self.run.rounds} "
-                    "asked for: ask for at least as many, or choose another directory"
-                )
-        try:
-            with Deferred() as interrupt:
-                self._chunks(checkpoint, interrupt)
-        except KeyboardInterrupt:
-            if checkpoint is not None:
-                checkpoint.save(self.carry, self.recorder)
-            result = self._result(np.asarray(self.carry.last_finite))
-            raise Interrupted(f"stopped after {result.rounds} of {self.run.rounds} rounds", result=result) from None
-        if checkpoint is not None:
-            checkpoint.save(self.carry, self.recorder)
-        continued = self.run.on_divergence == "continue"
-        result = self._result(self._model() if continued else np.asarray(self.carry.last_finite))
-        if self.recorder.diverged and not continued:
+        signals = SIGNALS if checkpoint is not None else SIGNALS[:1]  # where nothing is saved SIGTERM may just end it
+        with Stop(signals) as stop:
+            try:
+                self._chunks(checkpoint, stop)
+                self._save(checkpoint)
+                stop.heard()
+            except KeyboardInterrupt:
+                raise self._interrupted(checkpoint) from None
+        result = self._result()
+        if self._diverged():
             raise divergence(result)
         return result
 
-    def _chunks(self, checkpoint: Checkpoint | None, interrupt: Deferred) -> None:
-        size = min(FIRST_CHUNK, self.capacity)
+    def _chunks(self, checkpoint: Checkpoint | None, stop: Stop) -> None:
+        size, rounds = min(FIRST_CHUNK, self.capacity), self.run.rounds
         while not self._over():
             tick, done = time.perf_counter(), self.recorder.length
-            count = min(size, self.run.rounds + 1 - done, self.capacity)
-            plan = padded_plan(self.run, done, count, self.capacity)
-            self.carry, records = compiled_advance(*self._arguments(plan, count))
-            played = int(self.carry.round) - done
-            self.recorder.add(
-                jax.device_get(records), plan, done, played, int(self.carry.diverged), int(self.carry.suspect)
-            )
+            count = min(size, rounds + 1 - done, self.capacity)
+            if checkpoint is not None and rounds % self.run.record_every:
+                if done == rounds:
+                    self._save(checkpoint)  # a longer run goes on from here, see `_save`
+                else:
+                    count = min(count, rounds - done)
+            self._chunk(done, count)
             self._heed_rule()
             self._ask_observer()
-            if checkpoint is not None:
-                checkpoint.maybe_save(self.carry, self.recorder)
-            size = int(np.clip(count * CHUNK_SECONDS / (time.perf_counter() - tick), 1, self.capacity))
-            interrupt.check()
+            if checkpoint is not None and checkpoint.is_due():
+                self._save(checkpoint)
+            size = int(np.clip(count * CHUNK_SECONDS / max(time.perf_counter() - tick, 1e-9), 1, self.capacity))
+            stop.heard()
+
+    def _chunk(self, done: int, count: int) -> None:
+        plan = padded_plan(self.run, done, count, self.capacity)
+        carry, records = compiled_advance(*self._arguments(plan, count))  # the memory that went in is no more
+        played, diverged, suspect = (int(number) for number in (carry.round - done, carry.diverged, carry.suspect))
+        self.recorder.add(jax.device_get(records), plan, done, played, diverged, suspect, carry)
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), self.carry.memory)
+        checkpoint.load(self.recorder, record_shapes(self.run, shapes))
+
+    def _save(self, checkpoint: Checkpoint | None) -> None:
+        """Save what is kept, unless it ends with a round that is evaluated only because it is the last.
+
+        A longer run would not have looked at that round, so it continues from the round before, which was saved.
+        """
+        played = self.recorder.length - 1
+        if checkpoint is not None and not (played == self.run.rounds and played % self.run.record_every):
+            checkpoint.save(self.recorder)
+
+    def _interrupted(self, checkpoint: Checkpoint | None) -> BaseException:
+        """What an interrupt leaves: all that was played, or, if it struck inside a chunk, what was saved last."""
+        if not self._spent() and self.recorder.length > 0:
+            self._save(checkpoint)
+            said = f"stopped after {self.recorder.length - 1} of {self.run.rounds} rounds"
+        elif checkpoint is not None and checkpoint.exists() and self.recorder.length > 0:
+            self._load(checkpoint)
+            said = f"stopped at once: the last saved state is round {self.recorder.length - 1} of {self.run.rounds}"
+        else:
+            return KeyboardInterrupt()  # nothing was played, or nothing of it is left
+        return Interrupted(said, result=self._result())
+
+    def _spent(self) -> bool:
+        """Whether the memory was handed to a chunk that did not come to its end."""
+        return any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in jax.tree.leaves(self.carry))
 
     def _over(self) -> bool:
         return self.recorder.length > self.run.rounds or self._diverged() or self.recorder.stopped is not None
@@ -292,24 +347,25 @@ class _Simulation:
         return self.capacity, self.spread, self.inputs, self.carry, plan, count, self.run.rounds
 
     def _identity(self) -> str:
-        traced = _program.trace(*self._arguments(padded_plan(self.run, 0, 1, self.capacity), 1))
-        return identity(self.run, traced.jaxpr)
+        program = _program.identity(*self._arguments(padded_plan(self.run, 0, 1, self.capacity), 1))
+        return identity(self.run, program)
 
-    def _model(self) -> np.ndarray:
-        return np.asarray(self.run.algorithm.model(self.carry.memory.server))
-
-    def _result(self, x: np.ndarray) -> Result:
-        return self.recorder.result(x, time.perf_counter() - self.began)
+    def _result(self) -> Result:
+        """With the model as it is, or where it diverged the last one whose loss was seen to be finite."""
+        x = self.carry.last_finite if self._diverged() else self.carry.x
+        return self.recorder.result(np.asarray(x), time.perf_counter() - self.began)
 
 
 def divergence(result: Result) -> DivergenceError:
     """The error that ends a run whose loss stopped being finite."""
     assert result.diverged is not None
-    t, client = result.diverged
+    assert result.diverged_between is not None
+    (first, t), client = result.diverged_between, result.diverged[1]
     who = "in the mean of all clients" if client is None else f"first at client {client}"
+    when = f"in round {t}" if first == t else f"in round {t}; it stopped being so between rounds {first} and {t}"
     return DivergenceError(
-        f"{result.setting['method']} diverged: the loss is not finite in round {t}, {who}. Everything before is kept in "
-        f".result; take a smaller step size, or on_divergence='continue' to study it",
+        f"{result.setting['method']} diverged: the loss is not finite {when}, {who}. Everything before is kept in .result; "
+        "take a smaller step size, or on_divergence='continue' to study it",
         round=t,
         client=client,
         result=result,

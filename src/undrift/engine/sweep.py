@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import itertools
 import time
@@ -19,6 +18,7 @@ from ..plan import Draw
 from .description import Run
 from .history import History, in_order
 from .identity import identity, plan_identity
+from .programs import Programs
 from .recorder import Recorder
 from .simulate import Carry, advance, capacity_of, fresh_carry, padded_plan
 
@@ -49,8 +49,7 @@ class Sweep:
         return {name: values[i] for (name, values), i in zip(self.grid.items(), where, strict=True)}
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=6)
-def _advance_grid(
+def _play_grid(
     capacity: int, plan_per_seed: bool, run: Any, numbers: Any, x0: Any, keys: Any, carry: Any, plan: Any, count: Any,
     rounds: Any,
 ) -> Any:  # fmt: skip
@@ -63,6 +62,9 @@ def _advance_grid(
     seeds = jax.vmap(single, in_axes=(None, 0, 0, state, 0 if plan_per_seed else None), out_axes=(state, 0))
     grid = jax.vmap(seeds, in_axes=(0, None, None, state, None), out_axes=(state, 0))
     return grid(numbers, x0, keys, carry, plan)
+
+
+_advance_grid = Programs(_play_grid, static=2, donate=6)
 
 
 def points_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -127,9 +129,9 @@ class _Grid:
 
     def identity(self) -> str:
         """Of the first chunk: the program is the same for all of them."""
-        traced = _advance_grid.trace(*self._arguments(self._plans(0, 1), 1))
+        program = _advance_grid.identity(*self._arguments(self._plans(0, 1), 1))
         plans = "".join(plan_identity(run.plan, self.run.rounds) for run in self.seeded)
-        return identity(self.run, traced.jaxpr, self.numbers, self.x0) + plans
+        return identity(self.run, program, self.numbers, self.x0) + plans
 
     def play(self, observe: SweepObserver | None) -> Any:
         """[(columns, x, diverged) per run]."""
@@ -146,8 +148,7 @@ class _Grid:
             for name, column in jax.device_get(records).columns.items():
                 parts.setdefault(name, []).append(np.asarray(column[..., :count], np.float64))
             for recorder, own in zip(recorders, plans if self.per_seed else plans * len(recorders), strict=True):
-                for name, column in recorder.costs(own, done, count).items():
-                    recorder.columns.setdefault(name, []).append(column)
+                recorder.spend(own, done, count)
             done += count
             if observe is not None:
                 observe(done - 1, self.run.rounds)
@@ -165,7 +166,7 @@ class _Grid:
     def _outcomes(self, recorders: list[Recorder], parts: dict[str, list[np.ndarray]]) -> Any:
         columns = {name: np.concatenate(arrays, axis=-1) for name, arrays in parts.items()}
         for name in recorders[0].ledger.columns:
-            per_seed = np.stack([np.cumsum(np.concatenate(recorder.columns[name])) for recorder in recorders])
+            per_seed = np.stack([recorder.columns[name][: self.run.rounds + 1] for recorder in recorders])
             columns[name] = np.broadcast_to(per_seed, (self.batch[0], *per_seed.shape))
         model = jax.vmap(jax.vmap(self.run.algorithm.model))
         x, diverged = np.asarray(model(self.carry.memory.server)), np.asarray(self.carry.diverged)

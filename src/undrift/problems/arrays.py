@@ -1,46 +1,115 @@
-"""Users' arrays on their way into a problem: weights, padding, finiteness, the device."""
+"""Users' arrays on their way into a problem: the gate that they all pass, weights, padding, the device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import numbers
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import memory
 from ..errors import InputError
 
 ALIGNMENT = 64  # bytes
 BLOCK_ENTRIES = 2**22
+EVEN = "share the samples out more evenly, or take fewer"
 
 
 def normalised_weights(weights: Any, clients: int, dtype: Any) -> np.ndarray:
     """w_i ≥ 0 with Σ w_i = 1; equal where the user gives none."""
     if weights is None:
         return np.full(clients, 1 / clients, dtype)
-    w = np.asarray(weights, np.float64)
+    w = np.asarray(real("weights", weights), np.float64)
     if w.shape != (clients,):
         raise InputError(f"weights must have one entry per client: expected shape ({clients},), got {w.shape}")
-    if not np.all(np.isfinite(w)) or np.any(w < 0) or w.sum() <= 0:
-        raise InputError(f"weights must be finite, ≥ 0 and not all zero, got {w}")
+    with np.errstate(over="ignore"):
+        total = w.sum()
+    if not np.all(np.isfinite(w)) or np.any(w < 0) or not 0 < total < np.inf:
+        raise InputError(
+            f"weights must be finite, ≥ 0 and not all zero, and so must be their sum, got {w}: correct them"
+        )
     return (w / w.sum()).astype(dtype)
+
+
+def real(name: str, given: Any) -> Any:
+    """An array of real numbers, as it is: floating, whole, or True and False, which count as 1 and 0.
+
+    Everything that NumPy would convert without a word and wrongly is refused: complex numbers would lose their imaginary
+    parts, dates become nanoseconds, masked entries come to light again.
+
+    >>> real("A", [[1, 2]]).dtype.kind
+    'i'
+    >>> real("A", [1 + 2j])
+    Traceback (most recent call last):
+    undrift.errors.InputError: A must be real numbers, got complex128: give real and imaginary parts as numbers of their own
+    """
+    if np.ma.is_masked(given):
+        raise InputError(f"{name} must be real numbers, but some of its entries are masked: fill or leave them out")
+    try:
+        array = given if isinstance(given, jax.Array) else np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} must be an array of numbers, but its rows differ in length ({error}): mend them"
+        ) from None
+    if jnp.issubdtype(array.dtype, jnp.floating) or array.dtype.kind in "iub":
+        return array
+    remedies = {
+        "c": "give real and imaginary parts as numbers of their own",
+        "M": "convert dates to numbers, such as days since the first one",
+        "m": "convert durations to numbers, such as seconds",
+        "O": "mend rows of unequal length, and convert what is no number",
+    }
+    raise InputError(
+        f"{name} must be real numbers, got {array.dtype}: {remedies.get(array.dtype.kind, 'convert it to numbers')}"
+    )
+
+
+def real_number(name: str, given: Any, least: float = 0.0) -> float:
+    """One finite number that is not too small.
+
+    >>> real_number("l2", 0.5)
+    0.5
+    """
+    number = math.nan
+    plain = isinstance(given, numbers.Real) and not isinstance(given, bool)
+    if plain or (getattr(given, "ndim", 1) == 0 and given.dtype.kind in "iuf"):
+        with suppress(OverflowError):  # a whole number beyond all floats
+            number = float(given)
+    if not (abs(number) < np.inf and number >= least):
+        bound = "" if least == -np.inf else f" and ≥ {least:g}"
+        raise InputError(f"{name} must be finite{bound}, got {given!r:.80}: choose such a number")
+    return number
 
 
 def padded_rows(blocks: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Equal or unequal blocks as one array with zeros below, and the true lengths."""
-    if hasattr(blocks, "ndim") and blocks.ndim >= 2:
+    if getattr(blocks, "ndim", 0) >= 2:
+        blocks = real(what, blocks)
         return blocks, np.full(blocks.shape[0], blocks.shape[1], np.int64)
-    rows = [np.asarray(b) for b in blocks]
+    if not isinstance(blocks, Iterable) or isinstance(blocks, str | bytes | Mapping) or getattr(blocks, "ndim", 1) == 0:
+        raise InputError(
+            f"{what} must have one entry per row of each client's block, got {blocks!r:.80}: give an array, or a list of blocks"
+        )
+    rows = [real(f"{what} of client {i}", block) for i, block in enumerate(blocks)]
     if not rows:
-        raise InputError(f"{what} must hold at least one client, got an empty list")
+        raise InputError(f"{what} must hold at least one client, got an empty list: give one block per client")
     if any(r.ndim == 0 for r in rows):
         raise InputError(f"{what} must have one entry per row of each client's block, got one number per client")
     tails = {r.shape[1:] for r in rows}
     if len(tails) != 1:
         raise InputError(f"all clients' {what} must agree in their last dimensions, got {sorted(tails)}")
     sizes = np.array([len(r) for r in rows])
-    out = aligned_zeros((len(rows), sizes.max(), *rows[0].shape[1:]), np.result_type(*rows))
+    dtype = np.result_type(*rows)
+    shape = (len(rows), int(sizes.max()), *rows[0].shape[1:])
+    memory.require(
+        math.prod(shape) * dtype.itemsize, f"{what} with its clients filled up to {sizes.max()} samples each", EVEN
+    )
+    out = aligned_zeros(shape, dtype)
     for target, row in zip(out, rows, strict=True):
         target[: len(row)] = row
     return out, sizes
@@ -52,10 +121,18 @@ def samples(A: Any, targets: Any, name: str, entry: str) -> tuple[np.ndarray, np
     ends, lengths = padded_rows(targets, name)
     if rows.ndim != 3:
         raise InputError(f"A must have shape (m, n, d) or be a list of (n_i, d) blocks, got shape {rows.shape}")
+    if not len(rows):
+        raise InputError(f"A must hold at least one client, got shape {rows.shape}: give one block per client")
+    if not rows.shape[2]:
+        raise InputError(f"A must have at least one column, got shape {rows.shape}: d ≥ 1 is the length of the model")
     if ends.ndim != 2 or len(ends) != len(rows) or not np.array_equal(sizes, lengths):
         raise InputError(
             f"{name} must have one {entry} per row of A: A has rows {sizes.tolist()[:10]}, {name} {lengths.tolist()[:10]} of "
             f"shape {ends.shape[2:]}"
+        )
+    if sizes.min() < 1:
+        raise InputError(
+            f"every client needs at least one sample, but client {int(sizes.argmin())} has none: leave it out"
         )
     return rows, ends, sizes
 
@@ -76,11 +153,33 @@ def to_device(array: Any, dtype: Any) -> jax.Array:
     return jnp.asarray(array, dtype)
 
 
-def require_finite(**arrays: Any) -> None:
+def require_sound(terms: int, dtype: Any, **arrays: Any) -> None:
+    """Refuse numbers that are not finite, or so large that a sum of so many squares of them is not."""
+    limit = np.sqrt(
+        np.float64(np.finfo(dtype).max) / max(terms, 1)
+    )  # not a plain float, which float16 would round to ∞
     for name, array in arrays.items():
-        if not all(np.isfinite(block).all() for block in _blocks(np.asarray(array))):
-            where = np.argwhere(~np.isfinite(np.asarray(array)))[0].tolist()
-            raise InputError(f"{name} must be finite, but its entry {where} is not: clean the data first")
+        array = np.asarray(array)
+        if all(np.all(np.abs(block) <= limit) for block in _blocks(array)):  # false for NaN as well
+            continue
+        where = np.argwhere(~(np.abs(array) <= limit))[0].tolist()
+        value = array[tuple(where)]
+        place = f"its entry {where} (client {where[0]}, row {where[1]}) is {value}"
+        if not np.isfinite(value):
+            raise InputError(f"{name} must be finite, but {place}: clean the data first")
+        raise InputError(
+            f"{name} must stay below {limit:.1e} in absolute value, because {terms} squares of such numbers are added in "
+            f"{np.dtype(dtype)}, but {place}: rescale the data"
+        )
+
+
+def require_room_for_hessians(clients: int, dim: int) -> None:
+    """Refuse matrices ∇²f_i that cannot fit into memory."""
+    memory.require(
+        8 * clients * dim**2,
+        f"the Hessians of {clients} clients with d = {dim}",
+        "take a smaller problem, or do without what needs them (theory, advice, closed forms)",
+    )
 
 
 def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:

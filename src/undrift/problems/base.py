@@ -19,8 +19,9 @@ import numpy as np
 from .. import precision
 from ..errors import InputError
 from ..oracles import Full, Oracle
+from ..sums import weighted
 from ..vectorise import over_clients, row_bytes, take
-from .arrays import own_copy
+from .arrays import own_copy, require_room_for_hessians
 from .client import ClientLoss
 from .evaluation import Evaluation, Reference, summarise
 from .population import Population
@@ -185,7 +186,7 @@ class Problem:
         return exact and row_bytes(self.stack) > LOOP_ABOVE_BYTES
 
     def mean_gradient(self, x: jax.Array) -> jax.Array:
-        return self.weights @ self.each(lambda f: f.gradient(x))
+        return weighted(self.weights, self.each(lambda f: f.gradient(x)))
 
     def evaluate(self, x: jax.Array, reference: Reference | None, per_client: bool = False) -> Evaluation:
         """Everything that is recorded of a model x."""
@@ -216,6 +217,7 @@ class Problem:
 
     def hessians(self, x: Any) -> np.ndarray:
         """∇²f_i(x) of every client, (m, d, d), symmetric and in double precision; constant ones ignore x."""
+        require_room_for_hessians(self.clients, self.dim)
         with precision.scope(self.dtype):
             found = np.asarray(_hessians(self, jnp.asarray(x, self.dtype)), np.float64)
         return (found + np.swapaxes(found, 1, 2)) / 2

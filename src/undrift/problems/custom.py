@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
-from .arrays import normalised_weights
+from .arrays import normalised_weights, real, real_number
 from .base import Constants, Optimum, Problem
 from .client import ClientLoss
 
@@ -93,13 +93,20 @@ def custom(
     >>> p.value([2.0, 4.0])
     5.0
     """
+    if not isinstance(dim, int | np.integer) or isinstance(dim, bool) or dim < 1:
+        raise InputError(f"dim, the length of the model, must be a whole number ≥ 1, got {dim!r}: correct it")
     if isinstance(data, list):
         stacked, sizes = _stack_clients(list(data), per_sample)
     else:
-        stacked = jax.tree.map(np.asarray, data)
+        stacked = _arrays(data, "data")
         first = jax.tree.leaves(stacked)[0]
+        _check_axes(stacked, 2 if per_sample else 1)
         sizes = np.full(len(first), first.shape[1] if per_sample else 1)
     leaves = jax.tree.leaves(stacked)
+    if not sizes.size or sizes.min() < 1:
+        raise InputError(
+            f"data must hold at least one client, and every client a sample, got arrays of shape {[a.shape for a in leaves]}"
+        )
     if len({len(leaf) for leaf in leaves}) != 1:
         raise InputError(f"all arrays need the same number of clients first, got {[leaf.shape for leaf in leaves]}")
     if per_sample and len({leaf.shape[1] for leaf in leaves}) != 1:
@@ -115,17 +122,54 @@ def custom(
         problem = Custom(stack, (), w, dim, dtype, (loss, per_sample, average))
         _check_loss(problem)
     if optimum is not None:
-        problem.__dict__["optimum"] = Optimum(np.asarray(optimum[0], dtype), float(optimum[1]), "given")
+        problem.__dict__["optimum"] = _given_optimum(optimum, dim, dtype)
     if constants is not None:
-        L, mu = map(float, constants)
+        L, mu = _given_constants(constants)
         problem.__dict__["constants"] = Constants(L, mu, np.full(len(sizes), L), np.full(len(sizes), mu))
     return problem
+
+
+def _arrays(tree: Any, what: str) -> Any:
+    """The tree with arrays of real numbers as leaves. NaN may be meant (the loss is the user's): it is not refused."""
+    found = jax.tree.map(lambda leaf: np.asarray(real(what, leaf)), tree)
+    if not jax.tree.leaves(found):
+        raise InputError(f"{what} must hold at least one array, got {tree!r:.80}: give the numbers that the loss needs")
+    return found
+
+
+def _check_axes(tree: Any, least: int) -> None:
+    shapes = [leaf.shape for leaf in jax.tree.leaves(tree)]
+    if any(len(shape) < least for shape in shapes):
+        axes = "clients and samples" if least == 2 else "clients"
+        raise InputError(f"all arrays need leading axes of {axes}, got shapes {shapes}: reshape them")
+
+
+def _given_optimum(optimum: Any, dim: int, dtype: Any) -> Optimum:
+    if not isinstance(optimum, tuple | list) or len(optimum) != 2:
+        raise InputError(f"optimum must be a pair (x*, f*), got {optimum!r:.80}")
+    x = np.asarray(real("x* of optimum", optimum[0]), dtype)
+    if x.shape != (dim,) or not np.isfinite(x).all():
+        raise InputError(f"x* of optimum must be {dim} finite numbers, got shape {x.shape}: {x!r:.80}")
+    return Optimum(x, real_number("f* of optimum", optimum[1], -np.inf), "given")
+
+
+def _given_constants(constants: Any) -> tuple[float, float]:
+    if not isinstance(constants, tuple | list) or len(constants) != 2:
+        raise InputError(f"constants must be a pair (L, μ), got {constants!r:.80}")
+    return real_number("L of constants", constants[0]), real_number("μ of constants", constants[1], -np.inf)
 
 
 def _stack_clients(clients: list[Any], per_sample: bool) -> tuple[Any, np.ndarray]:
     if not clients:
         raise InputError("data must hold at least one client, got an empty list")
-    trees = [jax.tree.map(np.asarray, client) for client in clients]
+    trees = [_arrays(client, f"data of client {i}") for i, client in enumerate(clients)]
+    if len({jax.tree.structure(tree) for tree in trees}) != 1:
+        raise InputError(
+            "all clients need data of the same form (the same names, the same nesting), but they differ: mend them"
+        )
+    if per_sample:
+        for tree in trees:
+            _check_axes(tree, 1)
     if not per_sample:
         shapes = {tuple(leaf.shape for leaf in jax.tree.leaves(tree)) for tree in trees}
         if len(shapes) != 1:

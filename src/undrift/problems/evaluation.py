@@ -22,6 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..sums import total, weighted
+
 Answers = Mapping[str, jax.Array]
 OWN = "own_"
 QUANTILES = (10, 50, 90)
@@ -57,14 +59,14 @@ def summarise(
     """
     answers, weights = _one_row_each(answers, weights)
     weights = answers.get("weight", weights)
-    columns = {"loss": weights @ answers["loss"]}
+    columns = {"loss": weighted(weights, answers["loss"])}
     clients = _of_each(answers)
     suspect: Any = jnp.int32(-1)
     if reference is not None:
         columns |= _against(reference, x, columns["loss"], answers, weights)
     if "gradient" in answers:
         gradients = answers["gradient"]
-        mean = weights @ gradients
+        mean = weighted(weights, gradients)
         differences = jnp.linalg.norm(gradients - mean[None, :], axis=1)
         columns |= {"grad_norm": jnp.linalg.norm(mean), "dissimilarity": jnp.max(differences)}
         clients |= {"grad_norm": jnp.linalg.norm(gradients, axis=1), "dissimilarity": differences}
@@ -79,9 +81,14 @@ def statistics(clients: Answers) -> dict[str, jax.Array]:
         if name in clients:
             ordered = _sorted(clients[name])
             found[f"{name}_worst"] = ordered[-1 if largest_is_worst else 0]
-            found[f"{name}_spread"] = jnp.std(ordered)
+            found[f"{name}_spread"] = _spread(ordered)
             found |= {f"{name}_q{q}": _quantile(ordered, q / 100) for q in QUANTILES}
     return found
+
+
+def _spread(values: jax.Array) -> jax.Array:
+    count = values.shape[0]
+    return jnp.sqrt(total((values - total(values) / count) ** 2) / count)
 
 
 def _sorted(values: jax.Array) -> jax.Array:
@@ -105,7 +112,7 @@ def _against(reference: Reference, x: jax.Array, loss: jax.Array, answers: Answe
     """Gap and distance; where the gap is exact down to the smallest numbers, the loss follows from it."""
     columns = {"gap": loss - reference.value, "sq_distance": jnp.sum((x - reference.x) ** 2)}
     if "gap" in answers:
-        gap = weights @ answers["gap"]
+        gap = weighted(weights, answers["gap"])
         columns |= {"gap": gap, "loss": reference.value + gap}
     return columns
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import precision
-from .arrays import normalised_weights, require_finite, samples, to_device
+from .arrays import normalised_weights, require_room_for_hessians, require_sound, samples, to_device
 from .base import Constants, Factors, Optimum, Problem
 from .linear import LinearModel
 from .quadratic import QuadraticFamily, QuadraticLoss, quadratic_rows
@@ -89,6 +89,7 @@ class LeastSquares(OfSamples):
     constant_hessians = True
 
     def hessians(self, x: Any = None) -> np.ndarray:
+        require_room_for_hessians(self.clients, self.dim)
         A = np.asarray(self.stack["A"], np.float64)
         return np.swapaxes(A, 1, 2) @ A
 
@@ -108,8 +109,8 @@ def least_squares(A: Any, b: Any, *, weights: Any = None, spectral: bool | None 
     """
     rows_A, rows_b, sizes = samples(A, b, "b", "entry")
     dtype = precision.working_dtype(rows_A, rows_b)
-    require_finite(A=rows_A, b=rows_b)
     m, n, d = rows_A.shape
+    require_sound(n, dtype, A=rows_A, b=rows_b)
     w = normalised_weights(weights, m, dtype)
     with precision.scope(dtype):
         own = {"A": to_device(rows_A, dtype), "b": to_device(rows_b, dtype), "size": jnp.asarray(sizes, jnp.int32)}

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
-from .arrays import normalised_weights, require_finite, samples, to_device
+from .arrays import normalised_weights, real_number, require_sound, samples, to_device
 from .base import Constants, Factors, Optimum, Problem
 from .linear import LinearModel
 
@@ -51,7 +51,7 @@ class Logistic(Problem):
         y = np.asarray(self.stack["y"], np.float64)[real]
         weights = np.broadcast_to(np.asarray(self.weights, np.float64)[:, None], real.shape)[real]
         x, left = _newton(A, y, weights, float(self.shared["l2"]))
-        value = weights @ np.logaddexp(0, -y * (A @ x)) + 0.5 * float(self.shared["l2"]) * (x @ x)
+        value = np.sum(weights * np.logaddexp(0, -y * (A @ x))) + 0.5 * float(self.shared["l2"]) * (x @ x)
         return Optimum(x.astype(self.dtype), float(value), f"Newton's method to ‖∇f‖ = {left:.1e}")
 
     def _constants(self) -> Constants:
@@ -80,15 +80,15 @@ def logistic(A: Any, y: Any, l2: float = 0.0, *, weights: Any = None) -> Logisti
     (2.25, 1.0)
     """
     rows_A, labels, sizes = samples(A, y, "y", "label")
-    if not np.isfinite(l2) or l2 < 0:
-        raise InputError(f"l2 must be finite and ≥ 0, got {l2}")
+    l2 = real_number("l2", l2)
     real = np.arange(rows_A.shape[1])[None, :] < sizes[:, None]
-    if not np.all(np.abs(labels[real]) == 1):
-        strange = labels[real][np.abs(labels[real]) != 1][0]
+    labels = np.asarray(labels)
+    if labels.dtype == bool or not np.all(np.abs(labels[real]) == 1):
+        strange = labels[real][0] if labels.dtype == bool else labels[real][np.abs(labels[real]) != 1][0]
         raise InputError(f"labels must be −1 or +1, got {strange}: for 0/1 labels pass 2*y − 1")
     dtype = precision.working_dtype(rows_A)
-    require_finite(A=rows_A)
-    m, _, d = rows_A.shape
+    m, n, d = rows_A.shape
+    require_sound(n, dtype, A=rows_A)
     with precision.scope(dtype):
         stack = {
             "A": to_device(rows_A, dtype),

@@ -18,6 +18,7 @@ from .. import precision
 from ..errors import InputError
 from ..models.model import Model
 from ..oracles import MiniBatch, Oracle, minibatch
+from ..sums import weighted
 from .arrays import normalised_weights, own_copy
 from .augment import Augment
 from .base import Problem, shapes_of
@@ -145,7 +146,7 @@ class Network(Problem):
         """
         shared, measure = self.shared, self.architecture.measure
         losses = measure(x, shared["x"], shared["y"], shared["order"][shared["sample"]])["loss"]
-        columns = {"loss": shared["sample_weights"] @ losses}
+        columns = {"loss": weighted(shared["sample_weights"], losses)}
         clients: dict[str, Any] = {}
         if per_client:
             everything = measure(x, shared["x"], shared["y"], shared["order"])
@@ -243,6 +244,8 @@ def network(
     if cut is not None:
         if not isinstance(net, Model):
             raise InputError("only the models of ud.models can be cut: a pair (init, apply) has no layers to count")
+        if not isinstance(cut, int | np.integer) or isinstance(cut, bool):
+            raise InputError(f"cut must be a whole number of layers, got {cut!r}: correct it")
         net.split(cut)  # refuses a cut outside the model
     if augment is not None:
         augment.check(inputs.shape)

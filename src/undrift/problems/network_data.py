@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,8 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import InputError
+from .arrays import real
 from .network_loss import target_dtype
 from .network_model import Architecture
+
+NAMES = ("inputs", "targets")
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["x", "y"], meta_fields=["architecture"])
@@ -33,9 +36,13 @@ class ServerData:
 
 def read(given: Any, what: str, labels: bool) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and targets, finite and of the same number."""
-    inputs, targets = (given.x, given.y) if hasattr(given, "x") else given
-    inputs, targets = np.asarray(inputs), np.asarray(targets)
-    if not targets.ndim or len(inputs) != len(targets) or (labels and targets.ndim != 1):
+    pair = (given.x, given.y) if hasattr(given, "x") and hasattr(given, "y") else given
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise InputError(f"{what} must be an object with x and y, or a pair (x, y), got {type(given).__name__}")
+    inputs, targets = (np.asarray(real(f"{what} {name}", array)) for name, array in zip(NAMES, pair, strict=True))
+    if not inputs.size:
+        raise InputError(f"{what} needs at least one sample of at least one number, got inputs of shape {inputs.shape}")
+    if not targets.ndim or not inputs.ndim or len(inputs) != len(targets) or (labels and targets.ndim != 1):
         raise InputError(
             f"{what} needs one {'label' if labels else 'target'} per sample, got {inputs.shape} inputs and "
             f"{'labels' if labels else 'targets'} of shape {targets.shape}"
@@ -44,9 +51,7 @@ def read(given: Any, what: str, labels: bool) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(
             f"{what} labels must be whole numbers 0, 1, …, got dtype {targets.dtype}: for regression give loss='squared'"
         )
-    if targets.dtype.kind not in "iufb":
-        raise InputError(f"{what} targets must be real numbers, got dtype {targets.dtype}")
-    for name, array in (("inputs", inputs), ("targets", targets)):
+    for name, array in zip(NAMES, (inputs, targets), strict=True):
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             bad = int(np.argwhere(~np.isfinite(array))[0][0])
             raise InputError(
@@ -61,16 +66,29 @@ def on_device(inputs: np.ndarray, targets: np.ndarray, dtype: Any) -> dict[str, 
 
 def index_sets(parts: Sequence[Any], samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All clients' samples in one index array; where each client begins there, and how many it has."""
-    arrays = [np.asarray(part, np.int64) for part in parts]
+    if not isinstance(parts, Iterable):
+        raise InputError(f"parts must be a list with one list of samples per client, got {parts!r:.80}")
+    arrays = [_indices(client, part) for client, part in enumerate(parts)]
     if not arrays:
-        raise InputError("parts must name at least one client")
+        raise InputError("parts must name at least one client, got none: give one list of samples per client")
     sizes = np.array([len(part) for part in arrays])
     if sizes.min() < 1:
         raise InputError(f"client {int(sizes.argmin())} has no samples: partition with min_size=1 or leave it out")
     order = np.concatenate(arrays)
     if order.min() < 0 or order.max() >= samples:
-        raise InputError(f"parts name sample {order.max()}, but there are only 0 … {samples - 1}")
+        strange = order.min() if order.min() < 0 else order.max()
+        raise InputError(f"parts name sample {strange}, but there are only 0 … {samples - 1}: correct the partition")
     return order, np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes
+
+
+def _indices(client: int, part: Any) -> np.ndarray:
+    array = np.asarray(real(f"parts of client {client}", part))
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise InputError(
+            f"parts must list samples by whole numbers, those of client {client} have dtype {array.dtype} and shape "
+            f"{array.shape}: give indices (np.flatnonzero of a mask)"
+        )
+    return array.astype(np.int64)
 
 
 def train_sample(
@@ -81,6 +99,8 @@ def train_sample(
     Shared are their places in the index array, client after client, and the weights that make the loss an estimate of f.
     To each client belong where its samples begin among them, how many they are, and its part of the weights.
     """
+    if count is not None and (not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1):
+        raise InputError(f"train_sample must be a whole number ≥ 1, or None for all samples, got {count!r}: correct it")
     total = int(sizes.sum())
     chosen = np.arange(total)
     if count is not None and count < total:

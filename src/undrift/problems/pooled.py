@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import precision
+from ..sums import total, weighted
 from ..vectorise import take
 from .base import Constants, Optimum, Problem, shapes_of
 from .client import ClientLoss
@@ -45,7 +46,7 @@ class PooledLoss(ClientLoss):
                 client = client.varied(jax.random.fold_in(key, index), step)
             return self.problem.weights[i] * client.partial_gradient(x, place[None], weight[None])
 
-        return jnp.sum(jax.vmap(one)(indices, weights), axis=0)
+        return total(jax.vmap(one)(indices, weights))
 
     def varied(self, key: jax.Array, step: Any) -> PooledLoss:
         same = copy.copy(self)
@@ -61,7 +62,7 @@ class PooledLoss(ClientLoss):
 
     def track(self, x: jax.Array, batch: int) -> tuple[Any, jax.Array]:
         tables, gradients = self.problem.each(lambda f: f.track(x, batch))
-        return tables, self.problem.weights @ gradients
+        return tables, weighted(self.problem.weights, gradients)
 
     def refresh(self, table: Any, index: Any, y: jax.Array, batch: int) -> tuple[Any, jax.Array]:
         i, place = _locate(self._component_ends(batch), index)

@@ -10,7 +10,8 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
-from .arrays import normalised_weights, require_finite, to_device
+from ..sums import weighted_on_host
+from .arrays import normalised_weights, real, require_room_for_hessians, require_sound, to_device
 from .base import Constants, Optimum, Problem, rows_alike
 from .client import ClientLoss
 from .evaluation import Evaluation, Reference, summarise
@@ -78,9 +79,9 @@ class QuadraticFamily(Problem):
 
     def _solve(self) -> Optimum:
         hessian = np.asarray(self.shared["hessian"], np.float64)
-        linear = np.asarray(self.weights, np.float64) @ np.asarray(self.stack["linear"], np.float64)
+        linear = weighted_on_host(self.weights, self.stack["linear"])
         x = minimiser_of_quadratic(hessian, linear)
-        constant = np.asarray(self.weights, np.float64) @ np.asarray(self.stack["constant"], np.float64)
+        constant = weighted_on_host(self.weights, self.stack["constant"])
         value = 0.5 * x @ (hessian @ x) - linear @ x + constant
         return Optimum(x.astype(self.dtype), float(value), "closed form")
 
@@ -121,13 +122,17 @@ def quadratic(A: Any, b: Any, *, weights: Any = None, spectral: bool | None = No
     >>> p.clients, p.dim, float(p.optimum.x[0])          # FedLin, figure 1: 103/3
     (2, 1, 34.333333333333336)
     """
-    if np.ndim(A) != 3 or np.shape(A)[1] != np.shape(A)[2]:
-        raise InputError(f"A must have shape (m, d, d), got {np.shape(A)}")
+    A, b = real("A", A), real("b", b)
+    if A.ndim != 3 or A.shape[1] != A.shape[2] or not A.size:
+        raise InputError(
+            f"A must have shape (m, d, d), got {A.shape}: one symmetric matrix for each of m ≥ 1 clients, d ≥ 1"
+        )
     if np.shape(b) != np.shape(A)[:2]:
         raise InputError(f"b must have shape (m, d) = {np.shape(A)[:2]} to fit A, got {np.shape(b)}")
     dtype = precision.working_dtype(A, b)
+    require_room_for_hessians(*b.shape)
     hessians, linear = np.asarray(A, dtype), np.asarray(b, dtype)
-    require_finite(A=hessians, b=linear)
+    require_sound(hessians.shape[1], dtype, A=A, b=b)
     asymmetry = float(np.max(np.abs(hessians - np.swapaxes(hessians, 1, 2)), initial=0))
     if asymmetry > 1e-6 * max(1.0, float(np.max(np.abs(hessians), initial=0))):
         raise InputError(f"every A_i must be symmetric, largest |A − Aᵀ| is {asymmetry:.3g}: pass (A + Aᵀ)/2")
@@ -143,6 +148,8 @@ def quadratic_rows(
     """The stack and the shared part of a problem with these Hessians."""
     m, d, _ = hessians.shape
     dtype = hessians.dtype
+    if spectral not in (None, True, False):
+        raise InputError(f"spectral must be True, False or None, got {spectral!r}: choose one of them")
     affordable = m * d**3 <= SPECTRUM_LIMIT and m * d**2 <= SPECTRUM_ENTRIES
     with precision.scope(dtype):
         rows: dict[str, Any] = {
@@ -153,7 +160,7 @@ def quadratic_rows(
         if affordable if spectral is None else spectral:
             eigenvalues, vectors = np.linalg.eigh(hessians.astype(np.float64))
             rows["eigen"] = (to_device(eigenvalues, dtype), to_device(vectors, dtype))
-        return rows, {"hessian": jnp.asarray(np.tensordot(weights, hessians, axes=1))}
+        return rows, {"hessian": jnp.asarray(weighted_on_host(weights, hessians), dtype)}
 
 
 def minimiser_of_quadratic(hessian: np.ndarray, linear: np.ndarray) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from matplotlib.ticker import NullLocator
 from rich.table import Table
 from rich.text import Text
 
+from .. import files
 from ..advice import Advice, Candidate
 from ..advice.words import duration
 from .figures import save_figure
@@ -93,18 +93,17 @@ def _is_best(advice: Advice, candidate: Candidate) -> bool:
 def write_csv(advice: Advice, path: Path) -> None:
     """One row per candidate, all local steps."""
     kinds = ("rounds", "bytes_up", "bytes_down", "gradients", "seconds")
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(
-            ["label", "local_steps", "prediction", "reaches", "step", "relative_floor", "theorem", "guaranteed_rounds"]
-            + [f"{source}_{kind}" for source in ("predicted", "measured") for kind in kinds]
-        )
-        for candidate in advice.candidates:
-            words = candidate.words()
-            costs = [(words[source] or {}).get(kind, "") for source in ("predicted", "measured") for kind in kinds]
-            head = [words["label"], candidate.local_steps, words["prediction"], words["reaches"], words["step"]]
-            head += [words["relative_floor"], words["theorem"], words["guaranteed_rounds"]]
-            writer.writerow(["" if entry is None else entry for entry in (*head, *costs)])
+    rows: list[list[Any]] = [
+        ["label", "local_steps", "prediction", "reaches", "step", "relative_floor", "theorem", "guaranteed_rounds"]
+        + [f"{source}_{kind}" for source in ("predicted", "measured") for kind in kinds]
+    ]
+    for candidate in advice.candidates:
+        words = candidate.words()
+        costs = [(words[source] or {}).get(kind, "") for source in ("predicted", "measured") for kind in kinds]
+        head = [words["label"], candidate.local_steps, words["prediction"], words["reaches"], words["step"]]
+        head += [words["relative_floor"], words["theorem"], words["guaranteed_rounds"]]
+        rows.append(["" if entry is None else entry for entry in (*head, *costs)])
+    files.write_csv(path, rows)
 
 
 def page(advice: Advice, title: str, command: str) -> str:
@@ -128,7 +127,7 @@ def write_figure(advice: Advice, folder: Path, title: str) -> list[Path]:
         figure = Figure(figsize=(11.6, 4.2), layout="constrained")
         FigureCanvasAgg(figure)
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
-        figure.suptitle(title, fontsize=9, color="#333333")
+        figure.suptitle(title, fontsize=9, color="#333333", parse_math=False)
         _recommended(left, advice)
         _everyone(right, advice)
         return figure
@@ -144,7 +143,8 @@ def _recommended(panel: Axes, advice: Advice) -> None:
         panel.set_title("no method reaches the target", fontsize=9)
         return
     colour = best.option.known.colour or "#333333"
-    panel.set_title(f"{best.label}, τ = {best.local_steps}, {best.option.number} = {best.step:.3g}", fontsize=9)
+    heading = f"{best.label}, τ = {best.local_steps}, {best.option.number} = {best.step:.3g}"
+    panel.set_title(heading, fontsize=9, parse_math=False)
     relative = advice.goal.column == "gap"
     shown = advice.costs_rounds(best)
     if best.curve is not None:

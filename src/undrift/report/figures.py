@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from ..files import write_bytes
 from .labels import Mark, place_labels
 from .style import RC, Look, looks
 
@@ -53,13 +56,21 @@ def write_figures(curves: Sequence[Curve], folder: Path, title: str, measure: st
 
 def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     """What `draw` draws in the house style, as stem.png and stem.svg."""
-    with mpl.rc_context(RC):
+    paths = [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")]
+    with mpl.rc_context(RC), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of letters that the font does not have, or labels without room
         figure = draw()
-        paths = [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")]
-        figure.savefig(paths[0], dpi=200, facecolor="white")
+        write_figure(figure, paths[0], dpi=200, facecolor="white")
         figure.set_layout_engine("none")  # it is laid out now, which takes as long as drawing it
-        figure.savefig(paths[1], metadata={"Date": None})
+        write_figure(figure, paths[1], metadata={"Date": None})
     return paths
+
+
+def write_figure(figure: Figure, path: Path, **how: Any) -> None:
+    """The figure in a file of the kind that the path's ending names, whole or not at all."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:], **how)
+    write_bytes(path, drawn.getvalue())
 
 
 def _panels(curves: Sequence[Curve], axes: Sequence[Axis], title: str, measure: str) -> Callable[[], Figure]:
@@ -71,7 +82,7 @@ def _panels(curves: Sequence[Curve], axes: Sequence[Axis], title: str, measure: 
         FigureCanvasAgg(figure)
         grid = figure.subplots(len(rows), len(axes), sharex="col", sharey="row", squeeze=False)
         if title:
-            figure.suptitle(title, fontsize=9, color="#333333")
+            figure.suptitle(title, fontsize=9, color="#333333", parse_math=False)
         styles = looks([curve.name for curve in curves])
         for row, panels in zip(rows, grid, strict=True):
             for axis, panel in zip(axes, panels, strict=True):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
+LONGEST = 48  # letters of a name that fit beside a panel
 SPACING = 0.062  # least distance of two labels, as a share of the axis
 
 
@@ -33,7 +34,7 @@ def place_labels(panel: Axes, marks: Sequence[Mark]) -> None:
     for i, height in zip(order, heights, strict=True):
         mark = marks[i]
         panel.annotate(
-            mark.label,
+            mark.label if len(mark.label) <= LONGEST else f"{mark.label[: LONGEST - 1]}…",
             xy=(mark.x, mark.y),
             xycoords="data",
             xytext=(1.035, height),
@@ -44,6 +45,7 @@ def place_labels(panel: Axes, marks: Sequence[Mark]) -> None:
             va="center",
             ha="left",
             annotation_clip=False,
+            parse_math=False,  # a label is the user's: a dollar in it is a dollar
             arrowprops={
                 "arrowstyle": "-",
                 "color": mark.colour,

@@ -13,10 +13,12 @@ import optax
 from .. import compression, oracles, plan, stop
 from ..compression import Compressor
 from ..errors import InputError, unknown
+from ..gate import check, check_value, scalar, shown
 from ..oracles import Oracle
 from ..recipe import Schedule
 from ..schedules import Inverse
-from .words import check_kind, checked_call, split_word
+from .schema import Ends, Steps, table_of
+from .words import checked_call, located, split_word
 
 COMPRESSORS: dict[str, Callable[..., Compressor]] = {
     "top_k": compression.top_k,
@@ -35,7 +37,6 @@ PARTICIPATION: dict[str, Callable[..., plan.Participation]] = {
     "weighted": plan.weighted,
     "permuted": plan.permuted,
 }
-STEP_KEYS = ("low", "high", "fixed", "seed")
 PATIENCE = ("patience", "column", "least")
 
 
@@ -48,39 +49,33 @@ def build_steps(words: Any, clients: int) -> Any:
     3
     """
     if isinstance(words, str):
-        return _steps_from_word(words, clients)
-    if isinstance(words, Mapping):
-        for key in words:
-            if key not in STEP_KEYS:
-                raise unknown("key of steps", key, STEP_KEYS)
-        if not {"low", "high"} <= set(words):
-            raise InputError(f"random steps need low and high, got {dict(words)}")
-        for key in ("low", "high", "seed"):
-            check_kind("steps", key, words.get(key, 0), int)
-        drawn = plan.random_steps(words["low"], words["high"])
-        if not words.get("fixed", False):
-            return drawn
-        rng = np.random.default_rng(words.get("seed", 0))
-        return rng.integers(drawn.low, drawn.high + 1, clients).tolist()
-    return words
+        words = _steps_from_word(words)
+    check_value("steps", words, Steps)
+    if not isinstance(words, Mapping):
+        return words
+    drawn = plan.random_steps(words["low"], words["high"])
+    if not words.get("fixed", False):
+        return drawn
+    rng = np.random.default_rng(words.get("seed", 0))
+    return rng.integers(drawn.low, drawn.high + 1, clients).tolist()
 
 
-def _steps_from_word(word: str, clients: int) -> Any:
-    span, _, tail = word.partition(":")
-    try:
-        if ".." in span:
-            if tail not in ("", "fixed"):
-                raise unknown("word after the range of steps", tail, ["fixed"])
-            low, high = (int(part) for part in span.split(".."))
-            return build_steps({"low": low, "high": high, "fixed": tail == "fixed"}, clients)
-        numbers = [int(part) for part in word.split(",")]
-    except InputError:
-        raise
-    except ValueError:
+def _steps_from_word(word: str) -> Any:
+    """The number, the list or the table that a word stands for."""
+    span, colon, tail = word.partition(":")
+    if ".." in span:
+        if tail not in ("", "fixed"):
+            raise unknown("word after the range of steps", tail, ["fixed"])
+        numbers = [scalar(part.strip()) for part in span.split("..")]
+        found: Any = dict(zip(("low", "high"), numbers, strict=False), fixed=tail == "fixed")
+    else:
+        numbers = [scalar(part.strip()) for part in word.split(",")]
+        found = numbers[0] if len(numbers) == 1 else numbers
+    if (colon and ".." not in span) or any(isinstance(n, str) for n in numbers) or (".." in span and len(numbers) != 2):
         raise InputError(
-            f"steps are written 20, or 5,10,20 (one per client), or 2..100, or 2..100:fixed; got {word!r}"
-        ) from None
-    return numbers[0] if len(numbers) == 1 else numbers
+            f"steps are written 20, or 5,10,20 (one per client), or 2..100, or 2..100:fixed; got {shown(word)}"
+        )
+    return found
 
 
 def build_stop(words: Any) -> stop.Stop:
@@ -95,8 +90,9 @@ def build_stop(words: Any) -> stop.Stop:
         name, positional, words = split_word(f":{words}")
         if name or positional:
             raise InputError(f"stop is written column=value or patience=rounds, got {positional[0]!r}")
-    if not isinstance(words, Mapping) or not words:
-        raise InputError(f"stop is a word such as gap=1e-6 or a table {{ gap = 1e-6, patience = 20 }}, got {words!r}")
+    if not words:
+        raise InputError("stop is a word such as gap=1e-6 or a table { gap = 1e-6, patience = 20 }, got nothing")
+    check_value("stop", words, Ends)
     targets = {key: entry for key, entry in words.items() if key not in PATIENCE}
     rules = [stop.at(**targets)] if targets else []
     waiting = {key: words[key] for key in PATIENCE if key in words}
@@ -124,6 +120,12 @@ def build_schedule(words: Mapping[str, Any]) -> Schedule:
     >>> float(halved(1))
     0.25
     """
+    check_value("schedule", words["schedule"], str)
+    if words["schedule"] not in SCHEDULES:
+        raise unknown("schedule", words["schedule"], SCHEDULES)
+    arguments = {key: entry for key, entry in words.items() if key != "schedule"}
+    what = f"schedule {words['schedule']!r}"
+    check(table_of(SCHEDULES[words["schedule"]]), arguments, what, f"{what}: ")
     return _schedule(json.dumps(words, sort_keys=True))
 
 
@@ -132,15 +134,15 @@ def _schedule(words: str) -> Schedule:
     """The same words give the same object, and so the same program."""
     arguments = json.loads(words)
     name = arguments.pop("schedule")
-    if name not in SCHEDULES:
-        raise unknown("schedule", str(name), SCHEDULES)
     for key, entry in arguments.items():
         if isinstance(entry, dict):  # rounds as keys, which TOML writes as strings
-            try:
-                arguments[key] = {int(when): number for when, number in entry.items()}
-            except ValueError:
-                raise InputError(f"schedule {name!r}: the keys of {key} are rounds, got {', '.join(entry)}") from None
-    try:
-        return checked_call(SCHEDULES[name], arguments, f"schedule {name!r}")
-    except (TypeError, ValueError) as error:
-        raise error if isinstance(error, InputError) else InputError(f"schedule {name!r}: {error}") from error
+            if not all(isinstance(scalar(when), int) for when in entry):
+                raise InputError(f"schedule {name!r}: the keys of {key} are rounds, got {', '.join(entry)}")
+            arguments[key] = {int(when): number for when, number in entry.items()}
+    with located(f"schedule {name!r}"):
+        try:
+            return SCHEDULES[name](**arguments)
+        except InputError:
+            raise
+        except Exception as error:  # Optax looks at its arguments in its own ways
+            raise InputError(f"Optax refuses {shown(arguments)}: {type(error).__name__}: {error}") from error

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from .. import problems
+from .. import memory, problems
 from ..errors import InputError
+from ..gate import Count, NotNegative, Positive, Seed
 from ..problems.base import Problem
 from .networks import network
 
 
 def digits(
-    clients: int = 10, classes: int = 2, alpha: float = 1.0, l2: float = 1.0, split: str = "odd", data_seed: int = 0
+    clients: Count = 10,
+    classes: Count = 2,
+    alpha: Positive = 1.0,
+    l2: NotNegative = 1.0,
+    split: Literal["odd", "high"] = "odd",
+    data_seed: Seed = 0,
 ) -> Problem:
     """Handwritten digits (1,797 images of 8×8 pixels, embedded): logistic regression, each client a few classes only.
 
@@ -29,8 +35,6 @@ def digits(
     from .. import data
 
     targets = {"odd": lambda digit: digit % 2 == 1, "high": lambda digit: digit >= 5}
-    if split not in targets:
-        raise InputError(f"split must be one of {', '.join(targets)}, got {split!r}")
     loaded = data.load("digits")
     pixels = np.concatenate([loaded.train.x, loaded.test.x]).reshape(-1, 64).astype(np.float64)
     labels = np.concatenate([loaded.train.y, loaded.test.y])
@@ -42,14 +46,18 @@ def digits(
 
 
 def least_squares(
-    clients: int = 20, samples: int = 500, dim: int = 100, alpha: float = 10.0, noise: float = 0.5, data_seed: int = 0
+    clients: Count = 20,
+    samples: Count = 500,
+    dim: Count = 100,
+    alpha: NotNegative = 10.0,
+    noise: NotNegative = 0.5,
+    data_seed: Seed = 0,
 ) -> Problem:
     """FedLin's problem (14): b_i = A_i x_i + noise with x_i ~ N(u_i, 1), u_i ~ N(0, alpha): clients differ by alpha.
 
     A_i (samples × dim) is standard normal; `alpha` and `noise` are variances.
     """
-    _at_least(1, clients=clients, samples=samples, dim=dim)
-    _at_least(0, alpha=alpha, noise=noise)
+    _fits(2, clients * samples * dim, clients=clients, samples=samples, dim=dim)
     rng = np.random.default_rng(data_seed)
     A = rng.standard_normal((clients, samples, dim))
     centres = np.sqrt(alpha) * rng.standard_normal((clients, 1))
@@ -59,10 +67,10 @@ def least_squares(
 
 
 def logistic_synthetic(
-    clients: int = 10, samples: int = 500, dim: int = 100, l2: float = 0.0, data_seed: int = 0
+    clients: Count = 10, samples: Count = 500, dim: Count = 100, l2: NotNegative = 0.0, data_seed: Seed = 0
 ) -> Problem:
     """FedLin's appendix K: logistic regression on standard normal features, labels drawn by one true model for all."""
-    _at_least(1, clients=clients, samples=samples, dim=dim)
+    _fits(2, clients * samples * dim, clients=clients, samples=samples, dim=dim)
     rng = np.random.default_rng(data_seed)
     A = rng.standard_normal((clients, samples, dim))
     truth = rng.standard_normal(dim)
@@ -72,13 +80,17 @@ def logistic_synthetic(
 
 
 def quadratic(
-    clients: int = 10, dim: int = 20, L: float = 10.0, mu: float = 1.0, heterogeneity: float = 1.0, data_seed: int = 0
+    clients: Count = 10,
+    dim: Count = 20,
+    L: Positive = 10.0,
+    mu: NotNegative = 1.0,
+    heterogeneity: NotNegative = 1.0,
+    data_seed: Seed = 0,
 ) -> Problem:
     """Random quadratics with eigenvalues from mu to L, every client in its own basis, minimisers `heterogeneity` apart."""
-    _at_least(1, clients=clients, dim=dim)
-    _at_least(0, heterogeneity=heterogeneity, mu=mu)
     if mu > L:
-        raise InputError(f"mu must not exceed L, got mu = {mu}, L = {L}")
+        raise InputError(f"mu must not exceed L, got mu = {mu}, L = {L}: choose a smaller mu")
+    _fits(4, clients * dim**2, clients=clients, dim=dim)
     rng = np.random.default_rng(data_seed)
     bases, _ = np.linalg.qr(rng.standard_normal((clients, dim, dim)))
     eigenvalues = np.sort(rng.uniform(mu, L, (clients, dim)), axis=1)
@@ -94,24 +106,26 @@ def figure1() -> Problem:
     return problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
 
 
-def fedsplit(L: float = 1000.0, mu: float = 1.0) -> Problem:
+def fedsplit(L: Positive = 1000.0, mu: Positive = 1.0) -> Problem:
     """FedLin's appendix J: two clients in the plane on which FedSplit with an odd number of inner steps diverges."""
-    if not 0 < mu <= L:
-        raise InputError(f"the example needs 0 < mu ≤ L, got mu = {mu}, L = {L}")
+    if mu > L:
+        raise InputError(f"the example needs 0 < mu ≤ L, got mu = {mu}, L = {L}: choose a smaller mu")
     return problems.quadratic(np.array([np.diag([L, mu]), np.diag([mu, mu])]), np.array([[1.0, 1.0], [-1.0, 2.0]]))
 
 
-def npz(path: str, kind: str = "auto", l2: float = 0.0) -> Problem:
+def npz(path: str, kind: Literal["auto", "least_squares", "logistic"] = "auto", l2: NotNegative = 0.0) -> Problem:
     """Your own data: an .npz file with A and b (least squares) or A and y (logistic regression, labels −1 and +1).
 
     Either A is (clients, samples, dim) and b or y (clients, samples); or A is (samples, dim), b or y (samples,), and an
     array `client` (samples,) says whose each sample is.
     """
-    arrays = _read_npz(Path(path))
+    from ..data.formats import read_own_npz  # the room of data takes a second: only those wait who need it
+
+    arrays = read_own_npz(Path(path))
     if "A" not in arrays or not ({"b", "y"} & set(arrays)):
-        raise InputError(f"{path} must hold A and b, or A and y; it holds {', '.join(arrays) or 'nothing'}")
-    if kind not in ("auto", "least_squares", "logistic"):
-        raise InputError(f"kind must be auto, least_squares or logistic, got {kind!r}")
+        raise InputError(
+            f"{path} must hold A and b, or A and y; it holds {', '.join(arrays)[:200] or 'nothing'}: rename or add them"
+        )
     if kind == "auto":
         if "b" in arrays and "y" in arrays:
             raise InputError(f'{path} holds both b and y: say kind = "least_squares" or "logistic"')
@@ -119,6 +133,8 @@ def npz(path: str, kind: str = "auto", l2: float = 0.0) -> Problem:
     target = "b" if kind == "least_squares" else "y"
     if target not in arrays:
         raise InputError(f"{kind} needs A and {target}; {path} holds {', '.join(arrays)}")
+    if target == "b" and l2:
+        raise InputError(f"least squares has no l2, got l2 = {l2}: leave it out, or add rows √l2·I to A with 0 in b")
     A, values = _by_client(arrays["A"], arrays[target], arrays.get("client"), path)
     return problems.least_squares(A, values) if target == "b" else problems.logistic(A, values, l2=l2)
 
@@ -127,14 +143,6 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
     function.__name__: function
     for function in (digits, least_squares, logistic_synthetic, quadratic, figure1, fedsplit, npz, network)
 }
-
-
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return dict(archive)
-    except Exception as error:  # NumPy raises many kinds for files that are not what they seem
-        raise InputError(f"{path} cannot be read as an .npz file: {error}") from error
 
 
 def _by_client(A: np.ndarray, values: np.ndarray, client: np.ndarray | None, path: str) -> tuple[Any, Any]:
@@ -150,11 +158,22 @@ def _by_client(A: np.ndarray, values: np.ndarray, client: np.ndarray | None, pat
             f"with `client`, A must be (samples, dim) and the others (samples,): got A {A.shape}, target {values.shape}, "
             f"client {client.shape}"
         )
+    if client.dtype.kind not in "iuUSb" and not (client.dtype.kind == "f" and np.isfinite(client).all()):
+        raise InputError(
+            f"`client` in {path} must hold finite numbers or names, got {_first_strange(client)}: say whose each sample is"
+        )
     groups = [np.flatnonzero(client == name) for name in np.unique(client)]
     return [A[rows] for rows in groups], [values[rows] for rows in groups]
 
 
-def _at_least(least: int, **numbers: float) -> None:
-    for name, number in numbers.items():
-        if not (np.isfinite(number) and number >= least):
-            raise InputError(f"{name} must be a finite number ≥ {least}, got {number}")
+def _first_strange(client: np.ndarray) -> str:
+    if client.dtype.kind != "f":
+        return f"dtype {client.dtype}"
+    row = int(np.flatnonzero(~np.isfinite(client))[0])
+    return f"{client[row]} in row {row}"
+
+
+def _fits(arrays: int, numbers: int, **sizes: int) -> None:
+    """Refuse what would need more memory than there is, before it is drawn; `numbers`: how many each of the arrays has."""
+    asked = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+    memory.require(8 * arrays * numbers, f"a problem with {asked}", f"take a smaller {' or '.join(sizes)}")

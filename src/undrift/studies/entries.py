@@ -5,8 +5,13 @@ Step sizes where the user gives none: the rule of the theorem that covers the me
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 
 from .. import precision
 from ..engine.description import Run
@@ -16,6 +21,7 @@ from ..problems.base import Problem
 from ..problems.network import Network
 from ..recipe import THEOREM, Method
 from .method import StudyMethod
+from .own import is_own
 from .study import Study
 from .words import located
 
@@ -23,7 +29,9 @@ from .words import located
 GRID = (0.5, 2.0, 8.0, 32.0)
 # Networks have no rule: usual values, and a grid on both sides.
 NETWORK_STEP, CONVOLUTIONAL_STEP = 0.1, 0.01
+LONGEST_LABEL = 200  # longer ones have no room in a table, a figure or an archive
 NETWORK_GRID = (0.1, 0.3, 1.0, 3.0)
+LOOKED_AT = 1000  # rounds of a schedule, before anything is run
 
 
 class Choice(NamedTuple):
@@ -55,15 +63,26 @@ def ready(study: Study, problem: Problem, grids: bool) -> tuple[Study, list[Entr
     Whatever can be refused is refused here, before anything is run or written.
     """
     steps, entries = study.arguments(problem)["steps"], []
+    study.seeds  # noqa: B018 (refuses a last seed that is none)
     for number, method in enumerate(study.methods):
         with located(study.method_place(number)):
-            chosen = choose(method.checked(), problem, steps)
-            step = method.known.number if grids else None
-            values = {name: one.around if name == step else one.value for name, one in chosen.items()}
-            entries.append(_entry(study, method.with_parameters(**values), problem, chosen))
+            entry = _filled_in(study, method.checked().as_asked(), problem, steps, grids)
+            if method.asked is not None and entry.method.parameters != method.parameters:
+                # Another version of undrift chose them, or somebody has changed them since: they are the user's own now.
+                entry = _filled_in(study, dataclasses.replace(method, asked=None), problem, steps, grids)
+            entries.append(entry)
     labels = distinct_labels(study.methods)
     entries = [entry._replace(label=label) for entry, label in zip(entries, labels, strict=True)]
     return study.but(methods=tuple(entry.method for entry in entries)), entries
+
+
+def _filled_in(study: Study, method: StudyMethod, problem: Problem, steps: Any, grids: bool) -> Entry:
+    """The method with values for what was left open, and with what its theorem says where that was asked for."""
+    chosen = choose(method, problem, steps)
+    step = method.known.number if grids else None
+    values = {name: one.around if name == step else one.value for name, one in chosen.items()}
+    entry = _entry(study, method.with_parameters(**values), problem, chosen)
+    return entry._replace(method=entry.method.as_chosen(method, entry.chosen))
 
 
 def _entry(study: Study, method: StudyMethod, problem: Problem, chosen: dict[str, Choice]) -> Entry:
@@ -72,6 +91,8 @@ def _entry(study: Study, method: StudyMethod, problem: Problem, chosen: dict[str
     def run_of(made: Method) -> Run:
         if made.recipe not in alike:
             alike[made.recipe] = checked(study.describe(made, problem))
+            if not is_own(method.name):  # a number of one's own method may mean anything
+                check_schedules(alike[made.recipe])
         return alike[made.recipe].but(method=made)
 
     asked = [key for key, entry in method.parameters.items() if THEOREM in _entries(entry)]
@@ -94,6 +115,19 @@ def checked(run: Run) -> Run:
         if played.stop is not None:
             played.stop.check(record_shapes(played, fresh_carry(played).memory).columns)
     return run
+
+
+def check_schedules(run: Run) -> None:
+    """Refuse numbers that become negative or infinite; looked at are the first rounds and the last."""
+    rounds = np.unique(np.append(np.arange(min(run.rounds, LOOKED_AT)), max(run.rounds - 1, 0)))
+    for name, schedule in run.recipe.schedules:
+        values = np.asarray(jax.vmap(schedule)(jnp.asarray(rounds, jnp.int32)))
+        bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+        if bad.size:
+            raise InputError(
+                f"{name} by schedule must be a finite number ≥ 0 in every round, got {values[bad[0]]:g} in round "
+                f"{rounds[bad[0]] + 1}: give the schedule other numbers"
+            )
 
 
 def choose(method: StudyMethod, problem: Problem, steps: Any) -> dict[str, Choice]:
@@ -120,12 +154,22 @@ def choose(method: StudyMethod, problem: Problem, steps: Any) -> dict[str, Choic
 
 
 def distinct_labels(methods: Iterable[StudyMethod]) -> list[str]:
-    """One label per method; a method that stands there twice is numbered."""
-    plain = [method.title for method in methods]
-    return [
-        title if plain.count(title) == 1 else f"{title} #{plain[: number + 1].count(title)}"
-        for number, title in enumerate(plain)
-    ]
+    """One label per method; a method that stands there twice is numbered.
+
+    >>> distinct_labels([StudyMethod("gd"), StudyMethod("gd"), StudyMethod("gd", label="gd #1")])
+    ['gd #1 #1', 'gd #2', 'gd #1 #2']
+    """
+    labels = [method.title for method in methods]
+    for label in labels:
+        if not isinstance(label, str) or len(label) > LONGEST_LABEL or not label.isprintable():
+            raise InputError(
+                f"a label is one line of at most {LONGEST_LABEL} printable characters, got {str(label)[:80]!r}: shorten it"
+            )
+    while twice := next((label for label in labels if labels.count(label) > 1), None):
+        places = [number for number, label in enumerate(labels) if label == twice]
+        for count, number in enumerate(places, start=1):
+            labels[number] = f"{twice} #{count}"
+    return labels
 
 
 def _entries(entry: Any) -> list[Any]:

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import inspect
 import itertools
-import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+from msgspec.inspect import type_info
 
 from ..algorithms import METHODS
 from ..compression import Compressor
 from ..errors import InputError, unknown
+from ..gate import Table, check, check_sound, rule_of, shown
 from ..links import compressed
-from ..recipe import THEOREM, Factory, Method, Surroundings, method
+from ..protocol import exchanges
+from ..recipe import Factory, Method, Surroundings, method
 from ..theory.known import Known
 from ..theory.methods import known_of
 from .build import COMPRESSORS, build_schedule
+from .own import MARK, is_own, own_module
 from .paths import absolute_method
+from .schema import WORDS, MethodWords, field_types, is_plain, kind_of, make_table
 from .solver import OPTIONS, solver_from
-from .words import check_kind, construct
+from .words import construct
 
-OWN_WORDS = ("name", "label", "up", "down", "exchange")  # every other key is a parameter of the method
+OWN_WORDS = ("name", "label", "up", "down", "exchange", "asked")  # every other key is a parameter of the method
 LINKS = ("up", "down")
+OPEN = "open"  # what was asked for where nothing was given
+NUMBERS_RULE = 'a number, "theorem", a schedule { schedule = … }, or a list of these (a grid)'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,28 +45,53 @@ class StudyMethod:
     up: Any = None
     down: Any = None
     exchange: str | None = None
+    asked: Mapping[str, Any] | None = None  # of parameters that were chosen for the user: what stood there before
+    asked_by: str | None = dataclasses.field(default=None, compare=False)  # the file that it stands in; None: the user
 
     @classmethod
-    def of(cls, words: Mapping[str, Any], folder: Path = Path()) -> StudyMethod:
+    def of(cls, words: Mapping[str, Any], folder: Path = Path(), asked_by: str | None = None) -> StudyMethod:
         """From the words of the table; a file is relative to `folder`."""
         if not isinstance(words.get("name"), str):
-            raise InputError('a method needs name = "…"; `undrift list` shows the names')
+            raise InputError(
+                f'a method needs name = "…", got {shown(words.get("name"))}; `undrift list` shows the names'
+            )
         own = {key: words[key] for key in OWN_WORDS if key in words}
         parameters = {key: entry for key, entry in words.items() if key not in OWN_WORDS}
-        return cls(**{**own, "name": absolute_method(own["name"], folder)}, parameters=parameters)
+        check(MethodWords, own, "a method")
+        for key, entry in parameters.items():
+            check_sound(key, entry)
+            if isinstance(entry, list) and (not entry or any(isinstance(one, list) for one in entry)):
+                raise InputError(f"{key} must be {NUMBERS_RULE}, got {shown(entry)}")
+        for key in own.get("asked") or {}:
+            if key not in parameters:
+                raise unknown("parameter that was chosen (asked)", key, parameters)
+        own["name"] = absolute_method(own["name"], folder)
+        made = cls(**own, parameters=parameters, asked_by=asked_by)
+        return made if is_own(made.name) else made.checked()  # of a program only once it may run
 
     def words(self) -> dict[str, Any]:
         own = {"name": self.name, "label": self.label, **self.parameters}
-        own |= {"up": self.up, "down": self.down, "exchange": self.exchange}
+        own |= {"up": self.up, "down": self.down, "exchange": self.exchange, "asked": self.asked}
         return {key: entry for key, entry in own.items() if entry is not None}
 
     def with_parameters(self, **parameters: Any) -> StudyMethod:
         return dataclasses.replace(self, parameters={**self.parameters, **parameters})
 
+    def as_asked(self) -> StudyMethod:
+        """The method before values were chosen for the user."""
+        asked = self.asked or {}
+        kept = {key: asked.get(key, entry) for key, entry in self.parameters.items() if asked.get(key) != OPEN}
+        return dataclasses.replace(self, parameters=kept, asked=None)
+
+    def as_chosen(self, before: StudyMethod, names: Iterable[str]) -> StudyMethod:
+        """The method, which says of these parameters what stood there before."""
+        asked = {name: before.parameters.get(name, OPEN) for name in names}
+        return dataclasses.replace(self, asked=asked or None)
+
     # ----- what it is
     @cached_property
     def factory(self) -> Callable[..., Method]:
-        return method_factory(self.name)
+        return method_factory(self.name, self.asked_by)
 
     @property
     def known(self) -> Known:
@@ -101,14 +133,13 @@ class StudyMethod:
 
     def checked(self) -> StudyMethod:
         """The same; refuses parameters that the method does not have, and values that it cannot take."""
-        valid, traced = parameters_of(self.factory), traced_by(self.factory)
+        check(method_table(self.factory), self.words(), self.name, f"{self.name}: ")
         for key, entry in self.parameters.items():
-            if key not in valid:
-                raise unknown(f"key of {self.name}", key, [*valid, *OWN_WORDS])
             for single in entry if isinstance(entry, list) else [entry]:
-                if key in traced and (single == THEOREM or is_schedule(single)):
-                    continue
-                check_kind(self.name, key, single, valid[key].annotation)
+                if isinstance(single, Mapping):
+                    if not is_schedule(single):
+                        raise InputError(f"{self.name}: {key} must be {NUMBERS_RULE}, got {shown(single)}")
+                    build_schedule(single)
         self.compressors  # noqa: B018 (refuses words that are none)
         return self
 
@@ -121,10 +152,21 @@ class StudyMethod:
         if options:
             values["solver"] = solver_from(**options)
         up, down = self.compressors
-        if self.own_links:
-            return self.factory(**values, up=up, down=down)
-        made = self.factory(**values)
-        return made if up is None and down is None else compressed(made, up=up, down=down, exchange=self.exchange)
+        made = self.factory(**values, up=up, down=down) if self.own_links else self.factory(**values)
+        if (up is None and down is None) or self.own_links:
+            self._check_exchange(made)
+            return made
+        return compressed(made, up=up, down=down, exchange=self.exchange)
+
+    def _check_exchange(self, made: Method) -> None:
+        """Refuse the name of an exchange that nothing would be done with."""
+        if self.exchange is None:
+            return
+        why = "places its compressors itself" if self.own_links else "has no compressor: give up or down"
+        names = ", ".join(step.name for step in exchanges(made.build().round))
+        raise InputError(
+            f"{self.name} {why}, so exchange = {self.exchange!r} means nothing: leave it out (its exchanges: {names})"
+        )
 
 
 def is_schedule(entry: Any) -> bool:
@@ -132,28 +174,21 @@ def is_schedule(entry: Any) -> bool:
     return isinstance(entry, Mapping) and "schedule" in entry
 
 
-def method_factory(name: str) -> Callable[..., Method]:
-    """A method by its name, or one's own as path/to/file.py:factory."""
-    path, colon, attribute = name.rpartition(".py:")
+def method_factory(name: str, asked_by: str | None = None) -> Callable[..., Method]:
+    """A method by its name, or one's own as path/to/file.py:factory; `asked_by`: the study file that names it, if one does."""
+    path, colon, attribute = name.rpartition(MARK)
     if not colon:
         if name not in METHODS:
             raise unknown("method", name, METHODS)
         return METHODS[name]
     file = Path(path + ".py").expanduser().resolve()
-    if not file.is_file():
-        raise InputError(f"the method's file {file} does not exist")
-    spec = importlib.util.spec_from_file_location(f"undrift_user_{file.stem}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+    module = own_module(file, asked_by)
     if not hasattr(module, attribute):
         names = [word for word, thing in vars(module).items() if callable(thing) and not word.startswith("_")]
         raise unknown(f"factory in {file.name}", attribute, names)
     found: Any = getattr(module, attribute)
+    if not callable(found):
+        raise InputError(f"{attribute} in {file.name} is {found!r}: a factory is a function that returns an Algorithm")
     return found if isinstance(found, Factory) else method(found)
 
 
@@ -166,15 +201,33 @@ def parameters_of(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     own = {
         name: parameter
         for name, parameter in given.items()
-        if (_plain(parameter.annotation) or name in LINKS) and name not in Surroundings._fields
+        if (is_plain(parameter.annotation) or name in LINKS) and name not in Surroundings._fields
     }
     return {**own, **OPTIONS} if "solver" in given else own
+
+
+def method_table(factory: Callable[..., Any], name: str = "method", kind: Any = str) -> type[Table]:
+    """The table [[method]] of a method: the keys of every method, and its own parameters, each a value or a grid of them.
+
+    What is missing is chosen by a rule, where there is one, so that no parameter is needed. `kind`: of the key `name`.
+    """
+    traced = traced_by(factory)
+    keys: dict[str, tuple[Any, Any]] = {
+        key: (of, None) for key, of in field_types(MethodWords).items() if key != "name"
+    }
+    for key, one in parameters_of(factory).items():
+        if key not in keys:
+            keys[key] = (_or_grid(one.annotation, key in traced), None if one.default is one.empty else one.default)
+    return make_table(name, factory, {"name": kind}, keys)
+
+
+def _or_grid(annotation: Any, traced: bool) -> Any:
+    single: Any = float | Literal["theorem"] | dict[str, Any] if traced else kind_of(annotation)
+    rule = NUMBERS_RULE if traced else f"{rule_of(type_info(single))}, or a list of these (a grid)"
+    about = Meta(extra={"rule": rule}, extra_json_schema={WORDS: "numbers"} if traced else None)
+    return Annotated[single | Annotated[list[single], Meta(min_length=1)], about]
 
 
 def traced_by(factory: Callable[..., Any]) -> tuple[str, ...]:
     """The parameters that are numbers of the compiled program: a theorem can choose them, and they can change by round."""
     return getattr(factory, "traced", ("eta",))
-
-
-def _plain(annotation: Any) -> bool:
-    return any(kind in (int, float, bool, str) for kind in (annotation, *typing.get_args(annotation)))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +12,12 @@ import numpy as np
 
 from .. import models
 from ..errors import InputError, unknown
+from ..gate import Count, Seed, Whole
 from ..models import Model
 from ..problems.augment import Augment
 from ..problems.network import Network
 from ..problems.network import network as make
+from .schema import Partition
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -35,14 +37,14 @@ CONVOLUTIONAL = ("lenet5", "femnist_cnn", "vgg11")
 def network(
     data: str = DATA,
     model: str = MODEL,
-    clients: int | None = None,
-    partition: str | Mapping[str, Any] = PARTITION,
-    batch: int = 20,
-    cut: int | None = None,
-    shift: int = 0,
+    clients: Count | None = None,
+    partition: Partition = PARTITION,
+    batch: Count = 20,
+    cut: Count | None = None,
+    shift: Whole = 0,
     mirror: bool = False,
-    loss: str = "cross_entropy",
-    data_seed: int = 0,
+    loss: Literal["cross_entropy", "squared"] = "cross_entropy",
+    data_seed: Seed = 0,
     data_dir: str | None = None,
 ) -> Network:
     """A network on image data (or on a table): mean cross-entropy, with loss and accuracy on the test split.
@@ -54,11 +56,11 @@ def network(
     squared distance of the outputs from the label's unit vector.
     """
     from ..data import load  # takes a second: only those wait who need it
-    from .partition import draw_parts
+    from .partition import drawing
 
-    build = model_builder(model)
+    build, draw = model_builder(model), drawing(partition)
     dataset = load(data, data_dir=data_dir, progress=sys.stderr.isatty())
-    parts = draw_parts(partition, dataset, clients, data_seed)
+    parts = draw(dataset, clients, data_seed)
     augment = Augment(shift, mirror) if shift or mirror else None
     train: Any = dataset.train
     test: Any = dataset.test

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .. import data
 from ..data import Dataset, PartitionError, Parts
-from ..errors import InputError
+from ..gate import Count, Positive, Seed, check_value
 from .words import construct, parts_of
 
 CLIENTS = 20  # where nobody says how many
@@ -33,33 +33,33 @@ class Wanted(NamedTuple):
 Draw = Callable[[Wanted], Parts]
 
 
-def iid(min_size: int = 1) -> Draw:
+def iid(min_size: Count = 1) -> Draw:
     """Equal random shares."""
     return lambda w: data.iid(w.labels, w.how_many, seed=w.seed, min_size=min_size)
 
 
-def dirichlet(alpha: float, min_size: int = 1) -> Draw:
+def dirichlet(alpha: Positive, min_size: Count = 1) -> Draw:
     """Of every class a share p_c ~ Dir(α)."""
     return lambda w: data.dirichlet(
         w.labels, w.how_many, alpha, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
     )
 
 
-def pathological(classes: int, min_size: int = 1) -> Draw:
+def pathological(classes: Count, min_size: Count = 1) -> Draw:
     """Exactly so many classes a client, sizes nearly equal."""
     return lambda w: data.pathological(
         w.labels, w.how_many, classes, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
     )
 
 
-def exdir(classes: int, alpha: float, min_size: int = 1) -> Draw:
+def exdir(classes: Count, alpha: Positive, min_size: Count = 1) -> Draw:
     """ExDir(C, α): C classes a client, then of each class a share p_c ~ Dir(α q_c)."""
     return lambda w: data.exdir(
         w.labels, w.how_many, classes, alpha, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
     )
 
 
-def by_group(min_size: int = 1) -> Draw:
+def by_group(min_size: Count = 1) -> Draw:
     """Everything of one writer or hospital; only for data that have groups."""
 
     def draw(w: Wanted) -> Parts:
@@ -71,7 +71,7 @@ def by_group(min_size: int = 1) -> Draw:
     return draw
 
 
-def from_map(path: str, min_size: int = 1) -> Draw:
+def from_map(path: str, min_size: Count = 1) -> Draw:
     """What a JSON file {"client": [sample indices]} says; `undrift partition --out` writes one."""
     return lambda w: _as_many(data.from_map(path, w.labels, min_size=min_size), w, path)
 
@@ -86,14 +86,17 @@ PARTITIONS: dict[str, Callable[..., Draw]] = {
 }
 
 
+def drawing(words: Any) -> Callable[[Dataset, int | None, int], Parts]:
+    """What the words do to a data set, for so many clients and a seed; words that are none are refused at once."""
+    draw: Draw = construct(words, PARTITIONS, "partition")
+    return lambda dataset, clients, seed: draw(Wanted(dataset, clients, seed))
+
+
 def draw_parts(words: Any, dataset: Dataset, clients: int | None, seed: int) -> Parts:
     """The partition of the training split that the words describe."""
-    if clients is not None and clients < 1:
-        raise InputError(f"clients must be a whole number ≥ 1, got {clients}")
-    if seed < 0:
-        raise InputError(f"the seed of a partition must be a whole number ≥ 0, got {seed}")
-    draw: Draw = construct(words, PARTITIONS, "partition")
-    return draw(Wanted(dataset, clients, seed))
+    check_value("clients", clients, Count | None)
+    check_value("the seed of a partition", seed, Seed)
+    return drawing(words)(dataset, clients, seed)
 
 
 def with_absolute_map(words: Any, folder: Path) -> Any:

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import tomllib
 import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import tomli_w
+
 from ..api import describe
 from ..engine.description import Arguments, Run
 from ..errors import InputError, unknown
+from ..gate import Seed, check, check_value, shown
 from ..problems.base import Problem
 from ..recipe import Method
 from ..resources import Resources
-from . import toml
 from .build import ORACLES, PARTICIPATION, build_steps, build_stop
 from .catalogue import PROBLEMS
 from .method import StudyMethod
 from .paths import absolute_paths
-from .words import check_kind, construct, located
+from .schema import RunTable, defaults, table_of
+from .words import construct, located
 
 TABLES = ("problem", "run", "method")
-# The table [run]: what `ud.run` can be told, in words. Beyond that: `seeds` (of a comparison: how many, from `seed` on), and
-# `speeds` and `link` (gradients per second of the clients, and their link: for virtual seconds).
-DEFAULTS: Mapping[str, Any] = {
-    "rounds": 100, "steps": 10, "participation": "full", "failures": 0.0, "oracle": None, "seed": 0, "seeds": 1,
-    "record_every": 1, "per_client": False, "diagnostics": False, "keep_iterates": False, "stop": None,
-    "on_divergence": "stop", "speeds": 100.0, "link": None,
-}  # fmt: skip
+DEFAULTS: Mapping[str, Any] = defaults(RunTable)
 ALWAYS_WRITTEN = ("rounds", "steps", "seed")
-KINDS = {**typing.get_type_hints(Arguments), "rounds": int, "seeds": int}
+LARGEST_FILE = 10_000_000  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,10 +48,12 @@ class Study:
 
     def with_run(self, words: Mapping[str, Any]) -> Study:
         """The same study with these words over its table [run]."""
-        for key in words:
-            if key not in DEFAULTS:
-                raise unknown("key", key, DEFAULTS)
+        check(RunTable, words, "the run")
         return self.but(run={**self.run, **words})
+
+    def trusted(self) -> Study:
+        """The same study; the user says that the files of methods which it names may run."""
+        return self.but(methods=tuple(dataclasses.replace(method, asked_by=None) for method in self.methods))
 
     # ----- what it means
     def make_problem(self) -> Problem:
@@ -60,17 +61,12 @@ class Study:
         if not self.problem:
             raise InputError("which problem? Name one, for example --problem least_squares; `undrift list` shows them")
         with located(self.place("[problem]")):
-            seed = self.problem.get("data_seed", 0)
-            if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-                raise InputError(f"data_seed must be a whole number ≥ 0, got {seed!r}")
             return construct(self.problem, PROBLEMS, "problem")
 
     def arguments(self, problem: Problem) -> Arguments:
         """What the table [run] tells a run, besides its rounds."""
         said = dict(self.run)
         with located(self.place("[run]")):
-            for key, entry in said.items():
-                check_kind("the run", key, entry, KINDS.get(key))
             read: dict[str, Any] = {
                 "steps": build_steps(said["steps"], problem.clients),
                 # Everyone: in a fixed order at once, or one after the other in a fresh order, as the method wants it.
@@ -81,7 +77,7 @@ class Study:
                 "stop": None if said["stop"] is None else build_stop(said["stop"]),
                 "resources": Resources.of(problem.clients, said["speeds"], said["link"]),
             }
-        plain = {key: entry for key, entry in said.items() if key in KINDS and key not in ("rounds", "seeds")}
+        plain = {key: entry for key, entry in said.items() if key in Arguments.__annotations__}
         return typing.cast(Arguments, {**plain, **read})
 
     def describe(self, method: Method, problem: Problem) -> Run:
@@ -91,10 +87,10 @@ class Study:
     @property
     def seeds(self) -> list[int]:
         """Of a comparison."""
-        seed, count = self.run["seed"], self.run["seeds"]
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise InputError(f"{self.place('[run]')}: seeds must be a whole number ≥ 1, got {count!r}")
-        return list(range(seed, seed + count))
+        first, last = self.run["seed"], self.run["seed"] + self.run["seeds"] - 1
+        with located(self.place("[run]")):
+            check_value("seed + seeds − 1, the last seed,", last, Seed)
+        return list(range(first, last + 1))
 
     # ----- as words
     def place(self, table: str) -> str:
@@ -107,7 +103,8 @@ class Study:
     @property
     def title(self) -> str:
         """The problem in a line, for tables and figures."""
-        inside = ", ".join(f"{key} = {toml.value(entry)}" for key, entry in self.problem.items() if key not in HIDDEN)
+        shown_words = {key: json.dumps(entry, ensure_ascii=False) for key, entry in self.problem.items()}
+        inside = ", ".join(f"{key} = {entry}" for key, entry in shown_words.items() if key not in HIDDEN)
         return f"{self.problem['name']}{f' ({inside})' if inside else ''}"
 
     def words(self) -> dict[str, Any]:
@@ -115,24 +112,46 @@ class Study:
         return {"problem": dict(self.problem), "run": run, "method": [method.words() for method in self.methods]}
 
     def to_toml(self, comments: tuple[str, ...] = ()) -> str:
-        return toml.document(self.words(), comments)
+        words = _for_toml(self.words())
+        tables = [tomli_w.dumps({name: table}) for name, table in words.items() if name != "method"]
+        return "".join(f"# {line}\n" for line in comments) + "\n".join([*tables, *map(_method_table, words["method"])])
 
 
 HIDDEN = ("name", "path", "data_dir")
+
+
+def _method_table(words: dict[str, Any]) -> str:
+    """A table [[method]], short ones too, which tomli-w would put into a line above all others."""
+    tables = {key: entry for key, entry in words.items() if isinstance(entry, Mapping)}
+    plain = {key: entry for key, entry in words.items() if key not in tables}
+    below = "".join("\n" + tomli_w.dumps({"method": {key: table}}) for key, table in tables.items())
+    return "[[method]]\n" + tomli_w.dumps(plain) + below
 
 
 def read_study(path: str | Path) -> Study:
     """A study from a file."""
     file = Path(path)
     try:
-        content = file.read_text(encoding="utf-8")
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST_FILE + 1)
+        text = content.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"the study file {file} cannot be read: {error}") from error
+    if len(content) > LARGEST_FILE:
+        raise InputError(f"a study file has at most {LARGEST_FILE:,} bytes, and {file} has more: is it one?")
+    return study_from(read_toml(text, str(file)), str(file), file.resolve().parent)
+
+
+def read_toml(text: str, source: str) -> dict[str, Any]:
+    """The tables of a TOML document."""
     try:
-        tables = tomllib.loads(content)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{file} is not valid TOML: {error}") from error
-    return study_from(tables, str(file), file.resolve().parent)
+        return tomllib.loads(text)
+    except RecursionError:
+        raise InputError(
+            f"{source} is not valid TOML: it nests lists or tables without end; write it flatter"
+        ) from None
+    except ValueError as error:  # also a number that is too long for Python
+        raise InputError(f"{source} is not valid TOML: {error}") from error
 
 
 def study_from(tables: Mapping[str, Any], source: str, folder: Path = Path()) -> Study:
@@ -144,20 +163,38 @@ def study_from(tables: Mapping[str, Any], source: str, folder: Path = Path()) ->
     problem, run, methods = tables.get("problem", {}), tables.get("run", {}), tables.get("method", [])
     for name, table in (("problem", problem), ("run", run)):
         if not isinstance(table, Mapping):
-            raise InputError(f"{source}: {name} must be a table [{name}], got {table!r}")
+            raise InputError(f"{source}: {name} must be a table [{name}], got {shown(table)}")
     if isinstance(methods, Mapping):
         methods = [methods]  # [method] for a single one
     if not isinstance(methods, list) or not all(isinstance(method, Mapping) for method in methods):
-        raise InputError(f"{source}: methods are tables [[method]], got {methods!r}")
+        raise InputError(f"{source}: methods are tables [[method]], got {shown(methods)}")
     study = Study({}, source=source)
     with located(study.place("[problem]")):
-        if problem and not isinstance(problem.get("name"), str):
-            raise InputError('a problem needs name = "…"; `undrift list` shows the names')
-        study = study.but(problem=absolute_paths(problem, folder))
+        study = study.but(problem=checked_problem(problem, folder) if problem else {})
     with located(study.place("[run]")):
         study = study.with_run(run)
     entries = []
     for number, words in enumerate(methods):
         with located(study.place(f"[[method]] number {number + 1}")):
-            entries.append(StudyMethod.of(words, folder))
+            entries.append(StudyMethod.of(words, folder, asked_by=source))
     return study.but(methods=tuple(entries))
+
+
+def checked_problem(words: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:
+    """The words of a table [problem], checked, with paths (relative to `folder`) in full."""
+    name = words.get("name")
+    if not isinstance(name, str):
+        raise InputError(f'a problem needs name = "…", got {shown(name)}; `undrift list` shows the names')
+    if name not in PROBLEMS:
+        raise unknown("problem", name, PROBLEMS)
+    check(table_of(PROBLEMS[name], name=str), words, f"problem {name!r}", f"problem {name!r}: ")
+    return absolute_paths(words, folder)
+
+
+def _for_toml(words: Any) -> Any:
+    """The same in the kinds that TOML knows; what is None is left out."""
+    if isinstance(words, np.generic | np.ndarray):
+        return words.tolist()
+    if isinstance(words, Mapping):
+        return {key: _for_toml(entry) for key, entry in words.items() if entry is not None}
+    return [_for_toml(entry) for entry in words] if isinstance(words, list | tuple) else words

@@ -8,13 +8,13 @@
 from __future__ import annotations
 
 import inspect
-import types
-import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from ..errors import InputError, unknown
+from ..gate import check, scalar, shown
+from .schema import table_of
 
 
 @contextmanager
@@ -50,26 +50,12 @@ def split_word(word: str, inner: Mapping[str, Collection[str]] | None = None) ->
             continue
         last = key.strip() if equals else ""
         if equals:
-            named[key.strip()] = scalar(value.strip())
+            if last in named:
+                raise InputError(f"{last} is given twice in {word!r}: leave one out")
+            named[last] = scalar(value.strip())
         else:
             positional.append(scalar(part.strip()))
     return stem + colon + name if colon else name.strip(), positional, named
-
-
-def scalar(text: str) -> Any:
-    """The number, truth value or string that a word stands for.
-
-    >>> [scalar(w) for w in ("75", "1e-3", "true", "prox-point")]
-    [75, 0.001, True, 'prox-point']
-    """
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def construct(value: Any, choices: Mapping[str, Callable[..., Any]], kind: str) -> Any:
@@ -80,7 +66,7 @@ def construct(value: Any, choices: Mapping[str, Callable[..., Any]], kind: str) 
     function = choices[name]
     parameters = list(inspect.signature(function).parameters)
     if len(positional) > len(parameters):
-        raise InputError(f"{kind} {name!r} takes {', '.join(parameters) or 'no arguments'}; got {positional}")
+        raise InputError(f"{kind} {name!r} takes {', '.join(parameters) or 'no arguments'}; got {shown(positional)}")
     given = dict(zip(parameters, positional, strict=False))
     for key in set(given) & set(named):
         raise InputError(f"{kind} {name!r}: {key} is given twice")
@@ -92,49 +78,18 @@ def parts_of(value: Any, choices: Mapping[str, Any], kind: str) -> tuple[str, li
     if isinstance(value, str):
         return split_word(value)
     if not isinstance(value, Mapping):
-        raise InputError(f'a {kind} is a word such as "name:value" or a table {{ name = … }}, got {value!r}')
+        raise InputError(f'a {kind} is a word such as "name:value" or a table {{ name = … }}, got {shown(value)}')
     rest = dict(value)
     if "name" in rest:
         return str(rest.pop("name")), [], rest
     heads = [key for key in rest if key in choices]
     if len(heads) != 1:
-        raise InputError(f"a {kind} needs a name, one of {', '.join(sorted(choices))}; got {dict(value)}")
+        raise InputError(f"a {kind} needs a name, one of {', '.join(sorted(choices))}; got {shown(dict(value))}")
     return heads[0], [rest.pop(heads[0])], rest
 
 
 def checked_call(function: Callable[..., Any], arguments: Mapping[str, Any], what: str) -> Any:
-    """Call with arguments whose names and kinds were compared with the signature."""
-    signature = inspect.signature(function, eval_str=True)
-    for key, value in arguments.items():
-        if key not in signature.parameters:
-            raise unknown(f"key of {what}", key, signature.parameters)
-        check_kind(what, key, value, signature.parameters[key].annotation)
-    missing = [
-        name
-        for name, parameter in signature.parameters.items()
-        if parameter.default is parameter.empty and name not in arguments
-    ]
-    if missing:
-        raise InputError(f"{what} needs {', '.join(missing)}")
+    """Call with arguments that were held against the signature."""
+    check(table_of(function), arguments, what, f"{what}: ")
     with located(what):
         return function(**arguments)
-
-
-def check_kind(what: str, key: str, value: Any, annotation: Any) -> None:
-    """Refuse a value that the annotation does not allow; only plain kinds are looked at."""
-    union = isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union
-    kinds = typing.get_args(annotation) if union else (annotation,)
-    plain = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
-    wanted = [kind for kind in kinds if kind in plain]
-    if not wanted or len(wanted) != len([kind for kind in kinds if kind is not type(None)]):
-        return
-    if value is None and type(None) in kinds:
-        return
-    if not any(_fits(value, kind) for kind in wanted):
-        raise InputError(f"{what}: {key} must be {' or '.join(plain[kind] for kind in wanted)}, got {value!r}")
-
-
-def _fits(value: Any, kind: type) -> bool:
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, int | float) if kind is float else isinstance(value, kind)

@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from ...files import write_text
 from . import parts
 from .check import checked
 from .palette import coloured
@@ -61,7 +62,7 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
         data=data.replace("<", "\\u003c"),  # nothing in the data can end the element that holds them
     )
     target = Path(path)
-    target.write_text(page, encoding="utf-8")
+    write_text(target, page)
     return target
 
 

@@ -1,0 +1,63 @@
+"""The one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from ..errors import CheckpointError, DivergenceError, Interrupted, StorageError, UndriftError
+from . import codes
+
+DEBUG = "UNDRIFT_DEBUG"  # set to anything, it shows where an error comes from
+
+CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (Interrupted, codes.INTERRUPTED),
+    (KeyboardInterrupt, codes.INTERRUPTED),
+    (DivergenceError, codes.DIVERGED),
+    (CheckpointError, codes.BAD_CHECKPOINT),
+    (StorageError, codes.STORAGE),
+)
+
+
+def complain(error: BaseException) -> int:
+    """Say what went wrong on standard error; the exit code."""
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    text, code = explained(error)
+    print(f"undrift: {text}", file=sys.stderr)
+    return code
+
+
+def explained(error: BaseException) -> tuple[str, int]:
+    """What to say of an error, and its exit code.
+
+    >>> explained(OSError(28, "No space left on device", "runs/x/model.npy"))
+    ('runs/x/model.npy cannot be written or read: No space left on device; make room, or choose another place', 7)
+    >>> explained(ZeroDivisionError("division by zero"))[1]
+    1
+    """
+    if isinstance(error, UndriftError | KeyboardInterrupt):
+        return str(error) or "interrupted", code_of(error)
+    if isinstance(error, OSError):
+        return explained(StorageError.of(error.filename or "a file", error))
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+        why = str(error).partition("\n")[0] or "the system gives no more"
+        return f"this does not fit into the memory ({why}): take fewer clients, samples or dimensions, or record less", \
+            codes.BAD_INPUT  # fmt: skip
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply: write it with fewer levels", codes.BAD_INPUT
+    return (
+        f"a fault of undrift itself: {type(error).__name__}: {error}. Files written so far are kept. Please report it, with "
+        f"what {DEBUG}=1 in the environment shows"
+    ), codes.FAILED
+
+
+def code_of(error: BaseException) -> int:
+    """By its kind; bad input where nothing else is known."""
+    known = next((code for kind, code in CODES if isinstance(error, kind)), None)
+    if known is not None or "undrift.data" not in sys.modules:
+        return codes.BAD_INPUT if known is None else known
+    from ..data import DownloadError, MissingDataError
+
+    return codes.MISSING_DATA if isinstance(error, MissingDataError | DownloadError) else codes.BAD_INPUT

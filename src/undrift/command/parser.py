@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from ..errors import InputError
 from ..gate import Count, NotNegative, Positive, Seed, check_sound, check_value, scalar
 from ..studies.schema import Rounds, RunTable, StepSize, field_types
+from . import certs
 from .codes import EXIT_CODES
 
 EXIT_TEXT = "exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
@@ -78,7 +79,8 @@ def build_parser() -> Parser:
         "  undrift list                                 methods, problems, compressors, oracles, participation\n"
         "  undrift schema                               the JSON Schema of study files, for editors\n"
         "  undrift partition --data digits --clients 20 --how exdir:classes=2,alpha=10 --out runs/parts\n"
-        "  undrift data                                 data sets, and where they are\n\n" + EXIT_TEXT,
+        "  undrift data                                 data sets, and where they are\n"
+        "  undrift certs --sites a b c --out pki        certificates for a server and three sites\n\n" + EXIT_TEXT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="show the versions of undrift and its libraries")
@@ -92,6 +94,7 @@ def build_parser() -> Parser:
     _add_schema(commands)
     _add_partition(commands)
     _add_data(commands)
+    certs.add_parser(commands)
     return parser
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from .. import precision
 from ..envelope import DOWN, Envelope, must_be, seal, unseal
+from ..errors import InputError
 from .chronicle import Chronicle
 from .description import Run
 from .history import Result
@@ -50,8 +51,10 @@ def nodes_for(run: Run) -> ServerNode:
 
 def _play(run: Run, observe: Observer | None) -> Result:
     server, chronicle = nodes_for(run), Chronicle(run)
-    recorder = chronicle.recorder
+    recorder, resets = chronicle.recorder, {} if run.absences is None else run.absences.resets
     for t in range(run.rounds + 1):
+        for i in resets.get(t, ()):
+            _forget(server, i)
         plan = server.play_round(t)
         chronicle.note(t, plan, server)
         if observe is not None and observe(recorder.history()) and recorder.stopped is None:
@@ -60,3 +63,11 @@ def _play(run: Run, observe: Observer | None) -> Result:
             break
     chronicle.compare_with_ledger(server)
     return chronicle.result(server.x)
+
+
+def _forget(server: ServerNode, client: int) -> None:
+    """What happened to a site that lost its memory."""
+    assert isinstance(server.transport, Direct)
+    if client >= len(server.transport.clients):
+        raise InputError(f"the trace belongs to another run: in it client {client} lost its memory, here is none")
+    server.transport.clients[client].forget()

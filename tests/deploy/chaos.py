@@ -28,6 +28,7 @@ from undrift.deploy.member import Member, TurnedAway
 from undrift.deploy.memory import InProcess, Snapshots
 from undrift.deploy.reception import Reception
 from undrift.deploy.site import Site
+from undrift.engine.loopback import pass_messages
 from undrift.engine.nodes import ClientNode, Parts
 from undrift.errors import UndriftError
 
@@ -249,6 +250,11 @@ class Federation:
 
     def simulated(self, **changes: Any) -> ud.Result:
         return ud.run(self.method, self.problem, **{**self.arguments, **changes})
+
+    def passed(self, **changes: Any) -> ud.Result:
+        """By message passing, with the same compiled parts."""
+        run = self.run if not changes else ud.describe(self.method, self.problem, **{**self.arguments, **changes})
+        return pass_messages(run, parts=self.parts)
 
     def member(self, name: str) -> Member:
         def build(contract: Contract, number: int, population: bytes, reset: bool) -> Site:

@@ -35,22 +35,22 @@ class Direct:
         return reply
 
 
-def pass_messages(run: Run, *, observe: Observer | None = None) -> Result:
+def pass_messages(run: Run, *, observe: Observer | None = None, parts: Parts | None = None) -> Result:
     """Play a run by message passing; see `undrift.loopback`."""
     run = run.to_play()
     with precision.scope(run.population.dtype):
-        return _play(run, observe)
+        return _play(run, nodes_for(run, parts), observe)
 
 
-def nodes_for(run: Run) -> ServerNode:
-    """A server whose clients are called directly."""
-    parts = Parts(run.contract)
+def nodes_for(run: Run, parts: Parts | None = None) -> ServerNode:
+    """A server whose clients are called directly; `parts`: of the contract, where somebody has compiled them."""
+    parts = parts or Parts(run.contract)
     clients = [ClientNode(i, run.problem.only(i), parts, not_finite=True) for i in range(run.population.clients)]
     return ServerNode(parts, Direct(clients), run.reference, run.problem.server_data, not_finite=True)
 
 
-def _play(run: Run, observe: Observer | None) -> Result:
-    server, chronicle = nodes_for(run), Chronicle(run)
+def _play(run: Run, server: ServerNode, observe: Observer | None) -> Result:
+    chronicle = Chronicle(run)
     recorder, resets = chronicle.recorder, {} if run.absences is None else run.absences.resets
     for t in range(run.rounds + 1):
         for i in resets.get(t, ()):

@@ -20,6 +20,7 @@ PROTOCOL = 1  # raised when frames change their meaning
 HEADROOM = 64 * 1024  # bytes of a frame besides its payload
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Round = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]  # -1: before the first
 Word = Annotated[str, msgspec.Meta(max_length=4096)]
 
 
@@ -107,7 +108,7 @@ class Ask(Frame, frozen=True):
     round: Count
     attempt: Count
     number: Count
-    base: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+    base: Round
     place: Count
     repeat: Count
     steps: Count
@@ -115,9 +116,10 @@ class Ask(Frame, frozen=True):
 
 
 class Look(Frame, frozen=True):
-    """What does the site make of this model? Asked after a round; nothing changes."""
+    """What does the site make of this model, with the memory that it had after round `base`? Nothing changes."""
 
     round: Count
+    base: Round
     payload: bytes
 
 

@@ -128,7 +128,7 @@ class Study:
         return "".join(f"# {line}\n" for line in comments) + "\n".join([*tables, *map(_method_table, words["method"])])
 
 
-HIDDEN = ("name", "path", "data_dir")
+HIDDEN = ("name", "path", "data_dir", "folder")
 
 
 def _method_table(words: dict[str, Any]) -> str:

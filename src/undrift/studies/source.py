@@ -10,6 +10,7 @@ from ..errors import InputError
 from ..problems.base import Problem
 from ..problems.population import Population
 from .catalogue import PROBLEMS
+from .sites import Sites
 from .words import construct
 
 
@@ -114,4 +115,4 @@ class Public:
 
 def source_of(problem: Mapping[str, Any]) -> Source:
     """The source of a table [problem]."""
-    return Public(problem)
+    return Sites.of(problem) if problem.get("name") == "sites" else Public(problem)

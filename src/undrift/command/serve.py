@@ -69,7 +69,7 @@ def serve_over(
     """Play the run over this carrier and leave its files; the exit code."""
     study, public = agreement.study, agreement.source.public
     run = agreement.simulated(public) if public is not None else None
-    entry = Entry(study.methods[0], [] if run is None else [run], {}, study.methods[0].title)
+    entry = Entry(study.methods[0], [agreement.preview if run is None else run], {}, study.methods[0].title)
     with Stop() as stop:
         watched = Watched(carrier, agreement.contract.sites, stop.heard)
         board = Board(watched.lines, study.run["rounds"], entry.label)
@@ -86,7 +86,7 @@ def serve_over(
             )
 
         with log_lines(talk), _live(talk, board):
-            end = end_of(entry.runs[0] if entry.runs else None, play)
+            end = end_of(run, play)
     summary = leave(study, entry, directory, end, arguments.no_figures)
     tell(entry, directory, end, talk, arguments.json)
     return shown(summary, arguments.json, end.code)

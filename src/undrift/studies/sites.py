@@ -143,6 +143,18 @@ class Sites:
         return [self.read(found[name]) for name in names]
 
     # ----- Source
+    def told(self) -> str:
+        means = ", and the mean and the variance of each feature over them" if self.federated else ""
+        every = ", and the means and scales of the features over all samples" if self.federated else ""
+        return (
+            f"This site tells the server how many samples it has{means}. Every site is told how many samples each of them "
+            f"has{every}."
+        )
+
+    def preview(self, sites: int) -> bytes:
+        entries, size = self._standardised, self.expected.features + self.has_intercept
+        return Terms([size] * sites, [0.0] * entries, [1.0] * entries).encode()
+
     def facts(self, data: SiteData | None) -> bytes:
         facts = Facts.of(self._checked(data).x, self.federated).encode()
         self.check(facts)
@@ -197,6 +209,13 @@ class Sites:
         terms = self._terms(self.terms([self.facts(one) for one in data]))
         blocks = [self._prepared(one.x, terms) for one in data]
         return self._problem(blocks, [one.y for one in data], self._weights(terms.samples))
+
+    def standardisation(self, terms: bytes) -> dict[str, Any] | None:
+        scaling = self.scaling(terms)
+        if scaling is None:
+            return None
+        names = {} if self.names is None else {"features": list(self.names)}
+        return {**names, "mean": scaling[0].tolist(), "scale": scaling[1].tolist()}
 
     def scaling(self, terms: bytes) -> tuple[np.ndarray, np.ndarray] | None:
         """Means and scales of the features, for using the model on raw ones; None without standardisation."""

@@ -10,6 +10,7 @@ from ..errors import InputError
 from ..problems.base import Problem
 from ..problems.population import Population
 from .catalogue import PROBLEMS
+from .sites import Sites
 from .words import construct
 
 
@@ -44,6 +45,9 @@ class Source(Protocol):
 
     def population(self, terms: bytes) -> Population:
         """What everybody may know of all: enough for the contract of a run (`Run.of`)."""
+
+    def standardisation(self, terms: bytes) -> dict[str, Any] | None:
+        """How features were scaled, for whoever uses the model; None where they are taken as they are."""
 
     def own(self, terms: bytes, number: int, data: Any) -> Problem:
         """At a site: its own problem, of one client."""
@@ -105,6 +109,9 @@ class Public:
             raise InputError("the terms of the run are not those of a public problem")
         return self.public.population
 
+    def standardisation(self, terms: bytes) -> dict[str, Any] | None:
+        return None
+
     def own(self, terms: bytes, number: int, data: Any) -> Problem:
         return self.public.only(number)
 
@@ -114,4 +121,4 @@ class Public:
 
 def source_of(problem: Mapping[str, Any]) -> Source:
     """The source of a table [problem]."""
-    return Public(problem)
+    return Sites.of(problem) if problem.get("name") == "sites" else Public(problem)

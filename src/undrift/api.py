@@ -53,7 +53,8 @@ def run(
     x_t. per_client: losses, accuracies and drift of each client as well (`.clients`). diagnostics: what the method says about
     itself. stop: a rule such as `stop.at(gap=1e-6)` that ends the run in the first round that meets it (`.stopped` says why).
     on_divergence: "stop" raises `DivergenceError`, which carries the result so far; "continue" plays on. resources:
-    `Resources.of(m, speeds, link)`, from which the virtual seconds in the history are counted.
+    `Resources.of(m, speeds, link)`, from which the virtual seconds in the history are counted. plan: `plan.trace(file)`, who
+    was silent when machines played this run.
 
     observe: a function of the history so far, called after every chunk of rounds (about half a second); True stops the run.
     checkpoint: a directory that allows `resume=True` to continue after a crash, with the same bits. It belongs to this run
@@ -67,6 +68,13 @@ def run(
     """
     check_value("checkpoint_seconds", checkpoint_seconds, NotNegative)
     described = describe(method, problem, rounds=rounds, **arguments)
+    if described.absences is not None and described.absences.resets:  # between rounds: only messages can play that
+        if checkpoint is not None:
+            raise InputError(
+                "in this trace a site lost its memory (--reset), so it is played by message passing, without checkpoints: "
+                "leave checkpoint out"
+            )
+        return pass_messages(described, observe=observe)
     return simulate(
         described, observe=observe, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume
     )
@@ -108,7 +116,7 @@ def sweep(
     >>> s.history["gap"].shape, s.best("gap")
     ((3, 2, 51), {'eta': 0.01})
     """
-    single = {"keep_iterates", "on_divergence", "seed", "stop", "per_client"} & set(arguments)
+    single = {"keep_iterates", "on_divergence", "seed", "stop", "per_client", "plan"} & set(arguments)
     if single:
         raise InputError(f"sweep does not take {', '.join(sorted(single))}: use run for a single case")
     seed_list = _seeds(seeds)

@@ -29,7 +29,13 @@ class InputError(UndriftError, ValueError):
 
 
 class WireError(InputError):
-    """A message breaks a rule of the wire; nothing of it was used."""
+    """A message breaks a rule of the wire; nothing of it was used. `client`: who sent it, where that is known."""
+
+    client: int | None = None
+
+
+class NotFiniteError(WireError):
+    """A message holds infinities or NaN: whoever sent it computes with numbers that overflow."""
 
 
 class CheckpointError(UndriftError):

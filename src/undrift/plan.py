@@ -20,48 +20,24 @@ from __future__ import annotations
 import abc
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 
 from . import randomness
+from .absences import Absences as Absences
+from .absences import Draw as Draw
 from .errors import InputError
 from .gate import LARGEST, shown, whole
+from .tracefile import read_trace
 
 
 class Choice(Protocol):
     """A user's function of the round, called on the host: it names clients, or their local steps."""
 
     def __call__(self, round: int, key: jax.Array, /) -> Any: ...
-
-
-class Draw(NamedTuple):
-    """The plan of some consecutive rounds."""
-
-    ids: np.ndarray | None  # (rounds, n); None: everyone, in order
-    steps: np.ndarray  # (rounds, n)
-    answered: np.ndarray | None  # (rounds, n); None: everyone
-
-    def rows(self, start: int, stop: int) -> Draw:
-        """The plan of some of these rounds."""
-
-        def cut(part: Any) -> Any:
-            return None if part is None else part[start:stop]
-
-        return Draw(cut(self.ids), cut(self.steps), cut(self.answered))
-
-    def without(self, silent: Iterable[int], row: int, clients: int) -> Draw:
-        """The same plan with these clients silent in the round of this row.
-
-        >>> Draw(None, np.array([[2, 2, 2]]), None).without({1}, 0, clients=3).answered
-        array([[ True, False,  True]])
-        """
-        members = np.arange(clients) if self.ids is None else self.ids[row]
-        answered = np.ones(self.steps.shape, bool) if self.answered is None else self.answered.copy()
-        answered[row] &= ~np.isin(members, list(silent))
-        return self._replace(answered=answered)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,37 +285,12 @@ def random_steps(low: int, high: int) -> RandomSteps:
     return RandomSteps(first, last)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Absences:
-    """Who was silent in which round of a deployed run, beyond what the plan itself says; see `trace`.
-
-    `possible`: whether anybody could be left out (there was a deadline): methods that rest on everybody's presence know it.
-    """
-
-    silent: Mapping[int, frozenset[int]] = dataclasses.field(default_factory=dict)  # round -> clients
-    members: Mapping[int, tuple[int, ...]] = dataclasses.field(default_factory=dict)  # round -> whom the server asked
-    possible: bool = True
-
-    def apply(self, draw: Draw, first: int, clients: int) -> Draw:
-        """The plan of rounds from `first` on, with the absences."""
-        for row in range(len(draw.steps)):
-            t = first + row
-            asked = self.members.get(t)
-            planned = tuple(range(clients)) if draw.ids is None else tuple(draw.ids[row].tolist())
-            if asked is not None and asked != planned:
-                raise InputError(
-                    f"the trace belongs to another run: in round {t} it asks the clients {list(asked)[:10]}, this plan "
-                    f"{list(planned)[:10]}; take the seed and the participation of the traced run"
-                )
-            if self.silent.get(t):
-                draw = draw.without(self.silent[t], row, clients)
-        return draw
-
-
 def trace(file: str | os.PathLike[str]) -> Absences:
-    """The absences of a deployed run, from the file trace.jsonl in its directory: `ud.run(…, plan=trace(file))` plays them."""
-    from .tracefile import read_trace
+    """The absences of a deployed run, from the file trace.jsonl in its directory: `ud.run(…, plan=trace(file))` plays them.
 
+    Seed, participation, steps and failures must be those of the traced run, and at most its rounds are played. A run in which a
+    site lost its memory (`--reset`) is played by message passing, as `ud.loopback` does: without checkpoints.
+    """
     return read_trace(file)
 
 
@@ -385,12 +336,13 @@ class Plan:
     @property
     def same_for_all_seeds(self) -> bool:
         drawn = callable(self.steps) or isinstance(self.steps, RandomSteps)
-        return isinstance(self.participation, Everyone) and self.failures == 0 and not drawn
+        return isinstance(self.participation, Everyone) and self.failures == 0 and not drawn and self.absences is None
 
     @property
     def settled(self) -> bool:
-        """Whether the library draws it: then it follows from numbers, and no function of a user's has a say."""
-        return not callable(self.steps) and type(self.participation) in (Everyone, Uniform, Weighted, Permuted)
+        """Whether the library draws it: then it follows from numbers; no function of a user's and no trace has a say."""
+        drawn = not callable(self.steps) and type(self.participation) in (Everyone, Uniform, Weighted, Permuted)
+        return drawn and self.absences is None
 
     def draw(self, first: int, count: int) -> Draw:
         """The plan of rounds first, …, first + count − 1 (round 1 is the first)."""

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .errors import WireError
+from .errors import NotFiniteError, WireError
 
 
 class Packed(abc.ABC):
@@ -92,7 +92,7 @@ def decode(payload: bytes, like: Any, *, not_finite: bool = False) -> Any:
     if not not_finite:
         for number, node in enumerate(decoded):
             if not finite(node):
-                raise WireError(f"a message holds finite numbers, part {number + 1} of {len(decoded)} does not")
+                raise NotFiniteError(f"a message holds finite numbers, part {number + 1} of {len(decoded)} does not")
     return jax.tree.unflatten(structure, decoded)
 
 

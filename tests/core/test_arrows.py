@@ -16,6 +16,7 @@ LEVELS = (
     ("errors",),
     ("gate", "memory"),
     (
+        "absences",
         "envelope",
         "files",
         "precision",
@@ -28,6 +29,7 @@ LEVELS = (
         "vectorise",
         "wire",
     ),
+    ("tracefile",),
     ("messages", "models", "data", "oracles", "ownership", "plan", "protocol"),
     ("compression", "local", "problems", "recipe"),
     ("algorithms", "links"),

@@ -1,142 +1,315 @@
-"""A carrier that loses, repeats, delays and reorders frames, cuts connections and kills either side, all by a seed."""
+"""A carrier that loses, repeats, delays and reorders frames, cuts connections and kills either side, all by a seed.
+
+Everything is in this process, on a clock of its own: events wait in a heap, and time jumps to the next one. Nothing sleeps.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import dataclasses
+import heapq
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import undrift as ud
+from undrift import precision
+from undrift.deploy import faults
 from undrift.deploy.carrier import Connected, Event, Heard, Lost
-from undrift.deploy.frames import Hello, Refused, Welcome, read_at_site, write
+from undrift.deploy.contract import Contract
+from undrift.deploy.conversation import Conversation
+from undrift.deploy.coordinator import Coordinator, State
+from undrift.deploy.faults import Struck
+from undrift.deploy.frames import PROTOCOL, Frame, FrameError, read_at_site, write
+from undrift.deploy.member import Member, TurnedAway
+from undrift.deploy.memory import InProcess, Snapshots
+from undrift.deploy.reception import Reception
 from undrift.deploy.site import Site
+from undrift.engine.loopback import pass_messages
+from undrift.engine.nodes import ClientNode, Parts
+from undrift.errors import UndriftError
 
 
-class Killed(BaseException):
-    """The server died."""
+class ServerDies(BaseException):
+    """The server's process ends here."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Odds:
+    """How often what happens: to a frame, or (cut, kill, …) with every event."""
+
+    lose: float = 0.0
+    repeat: float = 0.0
+    delay: float = 0.0  # by up to ten seconds, so that frames overtake one another
+    cut: float = 0.0
+    kill: float = 0.0  # a site
+    kill_at_point: float = 0.0  # whoever passes a numbered point of the protocol
+    kill_server: float = 0.0
+
+
+BAD = Odds(lose=0.03, repeat=0.05, delay=0.1, cut=0.01, kill=0.007, kill_at_point=0.004, kill_server=0.003)
+LATENCY, AWAY = 0.01, 1.0
 
 
 class Chaos:
-    """Sites in this process behind a bad network. Time passes by one with every event, or when nothing can happen."""
+    """Sites in this process behind a bad network. `slow`: seconds that a site takes for an answer; `hung`: for ever."""
 
-    def __init__(
-        self,
-        sites: dict[str, Callable[[], Site]],
-        seed: int,
-        *,
-        lose: float = 0.0,
-        repeat: float = 0.0,
-        reorder: float = 0.0,
-        cut: float = 0.0,
-        kill: float = 0.0,
-        kill_server: float = 0.0,
-    ) -> None:
-        self.make, self.random = sites, random.Random(seed)
-        self.odds = {"lose": lose, "repeat": repeat, "reorder": reorder, "cut": cut, "kill": kill}
-        self.kill_server = kill_server
+    def __init__(self, make: dict[str, Callable[[], Member]], seed: int, odds: Odds = Odds()) -> None:
+        self.make, self.random, self.odds = make, random.Random(seed), odds
         self.now = 0.0
-        self.alive: dict[str, Site] = {}
-        self.connection = dict.fromkeys(sites, 0)
+        self.members: dict[str, Member] = {}
+        self.connection = dict.fromkeys(make, 0)
         self.online: set[str] = set()
+        self.down: set[str] = set()  # sites that do not come back by themselves
         self.hung: set[str] = set()
-        self.to_site: list[tuple[str, int, bytes]] = []
-        self.to_server: list[Event] = []
-        self.counts = dict.fromkeys([*self.odds, "kill_server"], 0)
+        self.slow: dict[str, float] = {}
+        self.said: list[tuple[str, str]] = []  # what sites complained about
+        self.counts: Counter[str] = Counter()
+        self.sent: Counter[str] = Counter()
+        self.spoil: Callable[[str, Frame], Frame | bytes | None] = lambda site, frame: frame
+        self._heap: list[tuple[float, int, bool, Callable[[], Event | None]]] = []  # when, order, outlives a server, what
+        self._order = 0
+        for site in make:
+            self._connect_after(site, 0.0)
 
     def clock(self) -> float:
         return self.now
 
     # ----- the server's end
     def send(self, site: str, content: bytes) -> None:
+        self.sent[site] += len(content)
         if site in self.online:
-            self._post(self.to_site, (site, self.connection[site], content))
+            connection = self.connection[site]
+            self._post(lambda: self._at_site(site, connection, content))
 
     def drop(self, site: str, why: str) -> None:
         self._cut(site, why)
 
     def receive(self, seconds: float | None) -> Event | None:
-        deadline = None if seconds is None else self.now + seconds
+        until = None if seconds is None else self.now + max(seconds, 0.0)
         while True:
             self._misfortune()
-            if self.to_server:
-                self.now += 0.001
-                return self.to_server.pop(self._place(self.to_server))
-            if self.to_site:
-                self._step()
-            else:
-                self._reconnect_all()
-                if not self.to_server:
-                    self.now += 1.0
-            if deadline is not None and self.now >= deadline:
+            if not self._heap or (until is not None and self._heap[0][0] > until):
+                assert until is not None, "nothing can happen any more: the protocol is stuck"
+                self.now = until
                 return None
+            self.now, _, _, act = heapq.heappop(self._heap)
+            event = act()
+            if event is not None:
+                return event
 
     # ----- what happens
     def restart_server(self) -> None:
         """All connections are gone; sites live on."""
-        for site in list(self.online):
-            self._cut(site, "server died")
-        self.to_server.clear()
+        for site in sorted(self.online):
+            self._cut(site, "the server died")
+        self._heap = [entry for entry in self._heap if entry[2]]
+        heapq.heapify(self._heap)
+
+    def kill(self, site: str, why: str = "killed") -> None:
+        """The process of a site ends; what is on its disk stays."""
+        self.members.pop(site, None)
+        self._cut(site, why)
+
+    def come_back(self, site: str) -> None:
+        self.down.discard(site)
+        self.hung.discard(site)
+        self._connect_after(site, 0.0)
+
+    def strike(self, name: str) -> None:
+        """At every point of the protocol."""
+        if self._chance("kill_at_point"):
+            raise Struck(name)
 
     def _misfortune(self) -> None:
-        if self._chance("cut") and self.online:
+        if self.online and self._chance("cut"):
             self._cut(self.random.choice(sorted(self.online)), "cut")
-        if self._chance("kill") and self.online:
-            site = self.random.choice(sorted(self.online))
-            self._cut(site, "killed")
-            self.alive.pop(site, None)
-        if self.random.random() < self.kill_server:
-            self.counts["kill_server"] += 1
-            raise Killed
-        for site in self.make:
-            if site not in self.online and self.random.random() < 0.3:
-                self._connect(site)
+        if self.online and self._chance("kill"):
+            self.kill(self.random.choice(sorted(self.online)))
+        if self._chance("kill_server"):
+            raise ServerDies
 
-    def _step(self) -> None:
-        site, connection, content = self.to_site.pop(self._place(self.to_site))
-        if site in self.hung or site not in self.online or connection != self.connection[site]:
-            return
-        frame = read_at_site(content)
-        if isinstance(frame, Welcome):
-            self.alive[site].rejoin()
-            return
-        assert not isinstance(frame, Refused), frame.reason
-        reply = self.alive[site].hear(frame)
-        if reply is not None:
-            self._post(self.to_server, Heard(site, connection, write(reply)))
-
-    def _reconnect_all(self) -> None:
-        for site in self.make:
-            if site not in self.online:
-                self._connect(site)
-
-    def _connect(self, site: str) -> None:
-        if site in self.hung:
-            return
-        if site not in self.alive:
-            self.alive[site] = self.make[site]()
+    def _connect(self, site: str) -> Event | None:
+        if site in self.online or site in self.down:
+            return None
+        if site not in self.members:
+            self.members[site] = self.make[site]()
         self.connection[site] += 1
         self.online.add(site)
         number = self.connection[site]
-        self.to_server.append(Connected(site, number))
-        self.to_server.append(Heard(site, number, write(Hello(1, "", "", site, False, b""))))
+        self.members[site].connect(lambda frame: self._later(LATENCY, lambda: Heard(site, number, write(frame))))
+        return Connected(site, number)
 
     def _cut(self, site: str, why: str) -> None:
         if site in self.online:
             self.online.remove(site)
-            self.to_site = [letter for letter in self.to_site if letter[0] != site]
-            self.to_server.append(Lost(site, self.connection[site], why))
+            number = self.connection[site]
+            self._later(0.0, lambda: Lost(site, number, why))
+            self._connect_after(site, self.random.uniform(0.1, AWAY))
 
-    def _post(self, box: list, letter: object) -> None:
+    def _at_site(self, site: str, connection: int, content: bytes) -> None:
+        if site in self.hung or site not in self.online or connection != self.connection[site]:
+            return
+        took = self.slow.get(site, 0.0)
+
+        def send(frame: Frame) -> None:
+            spoilt = self.spoil(site, frame)
+            if spoilt is not None:
+                event = Heard(site, connection, spoilt if isinstance(spoilt, bytes) else write(spoilt))
+                self._post(lambda: event, took)
+
+        try:
+            self.members[site].hear(read_at_site(content), send)
+        except Struck:
+            self.kill(site)
+        except FrameError as error:  # as a network does: a frame was lost before the welcome
+            self._cut(site, str(error))
+        except UndriftError as error:
+            self.said.append((site, str(error)))
+            self.members.pop(site, None)
+            self.down.add(site)
+            # its last words are still on their way
+            self._later(1.0, lambda: self._cut(site, "ended"))
+
+    def _post(self, arrive: Callable[[], Any], took: float = 0.0) -> None:
         if self._chance("lose"):
             return
-        box.append(letter)
-        if self._chance("repeat"):
-            box.append(letter)
+        times = 2 if self._chance("repeat") else 1
+        for _ in range(times):
+            late = self.random.uniform(0.0, 10.0) if self._chance("delay") else 0.0
+            self._later(took + LATENCY + late, arrive)
 
-    def _place(self, box: list) -> int:
-        """Mostly the oldest letter; of a connection's greeting nothing is changed."""
-        steady = any(isinstance(letter, Connected | Lost) for letter in box)
-        return 0 if steady or not self._chance("reorder") else self.random.randrange(len(box))
+    def _connect_after(self, site: str, seconds: float) -> None:
+        self._later(seconds, lambda: self._connect(site), lasting=True)
+
+    def _later(self, seconds: float, act: Callable[[], Any], lasting: bool = False) -> None:
+        self._order += 1
+        heapq.heappush(self._heap, (self.now + seconds, self._order, lasting, act))
 
     def _chance(self, what: str) -> bool:
-        happens = self.random.random() < self.odds[what]
+        odds = getattr(self.odds, what)
+        happens = odds > 0 and self.random.random() < odds
         self.counts[what] += happens
         return happens
+
+
+class Book:
+    """The server's disk, in this process: what it last kept of its state, and the file of its trace if there is one."""
+
+    def __init__(self, trace: Path | None = None, deadline: float | None = None) -> None:
+        self.kept: Any = None
+        self.trace = trace
+        self.with_memory: set[int] = set()
+        if trace is not None:
+            from undrift import tracefile
+
+            tracefile.begin(trace, deadline)
+
+    def keep(self, state: State) -> None:
+        if self.trace is not None:
+            state.trace.append(self.trace)
+        else:
+            faults.point("server:after-trace")
+        recorder = state.chronicle.recorder
+        tables = tuple(
+            {name: rows[: recorder.length].copy() for name, rows in table.items()}
+            for table in (recorder.columns, recorder.clients)
+        )
+        kept = recorder.kept._replace(drawn=recorder.kept.drawn.copy())
+        rest = (list(state.conversation.base), state.chronicle.rule, state.chronicle.x_good, recorder.stopped)
+        self.kept = (state.server.state, kept, tables, *rest)
+
+    def restore(self, state: State) -> None:
+        if self.kept is None:
+            return
+        state.server.state, kept, (columns, clients), base, rule, x_good, stopped = self.kept
+        recorder = state.chronicle.recorder
+        kept = kept._replace(drawn=kept.drawn.copy())
+        recorder.restore(kept, copy.deepcopy(columns), copy.deepcopy(clients), None)
+        recorder.stopped, state.chronicle.rule, state.chronicle.x_good = stopped, rule, x_good
+        state.conversation.base = list(base)
+
+
+class Federation:
+    """A run, its sites and its server, all in this process. What compiles, compiles once for all schedules."""
+
+    def __init__(self, method: Any, problem: Any, **arguments: Any) -> None:
+        self.method, self.problem, self.arguments = method, problem, arguments
+        self.run = ud.describe(method, problem, **arguments).to_play()
+        self.names = [f"s{i}" for i in range(self.run.population.clients)]
+        self.contract = Contract(PROTOCOL, "test", {}, self.names, True, {})
+        with precision.scope(self.run.population.dtype):
+            self.parts = Parts(self.run.contract)
+            self.own = [self.run.problem.only(i) for i in range(len(self.names))]
+        self.disks: dict[str, Snapshots] = {}
+        self.states = {name: name for name in self.names}
+        self.reset: set[str] = set()
+
+    def simulated(self, **changes: Any) -> ud.Result:
+        return ud.run(self.method, self.problem, **{**self.arguments, **changes})
+
+    def passed(self, **changes: Any) -> ud.Result:
+        """By message passing, with the same compiled parts."""
+        run = self.run if not changes else ud.describe(self.method, self.problem, **{**self.arguments, **changes})
+        return pass_messages(run, parts=self.parts)
+
+    def member(self, name: str) -> Member:
+        def build(contract: Contract, number: int, population: bytes, reset: bool) -> Site:
+            with precision.scope(self.run.population.dtype):
+                return Site(ClientNode(number, self.own[number], self.parts), self.disks[name])
+
+        reset, self.reset = name in self.reset, self.reset - {name}
+        return Member(
+            "test", self.states[name], lambda c: True, lambda c: b"", build, reset=reset, contract=self.contract
+        )
+
+    def chaos(self, seed: int, odds: Odds = Odds(), disk: Callable[[str], Snapshots] = lambda name: InProcess()) -> Chaos:
+        self.disks = {name: disk(name) for name in self.names}
+        return Chaos({name: lambda name=name: self.member(name) for name in self.names}, seed, odds)
+
+    def play(self, chaos: Chaos, book: Book | None = None, watch: Any = None, **talk: Any) -> ud.Result:
+        """The whole run, however often its server dies."""
+        book = book or Book()
+        self.lives = 0
+        with faults.armed(chaos.strike) if chaos.odds.kill_at_point else contextlib.nullcontext():
+            while True:
+                self.lives += 1
+                coordinator = self.serve(chaos, book, watch, **talk)
+                try:
+                    return coordinator.play()
+                except (ServerDies, Struck):
+                    chaos.restart_server()
+
+    def serve(self, chaos: Chaos, book: Book, watch: Any = None, **talk: Any) -> Coordinator:
+        """A server as it is after a restart."""
+        self.watched: list[tuple[str, str]] = [] if self.lives == 1 else self.watched
+        hall = Reception(self.contract, lambda site, facts: None, b"all", dict(self.reception_states()))
+        conversation = Conversation(
+            chaos,
+            self.names,
+            hall.greet,
+            clock=chaos.clock,
+            watch=watch or (lambda site, what: self.watched.append((site, what))),
+            **{"resend": 5.0, **talk},
+        )
+        coordinator = Coordinator(
+            self.run.contract,
+            conversation,
+            keep=book.keep,
+            reference=self.run.reference,
+            server_data=self.run.problem.server_data,
+            parts=self.parts,
+        )
+        book.restore(coordinator.state)
+        hall.with_memory = {name for name, base in zip(self.names, conversation.base, strict=True) if base >= 0}
+        return coordinator
+
+    lives = 0
+    watched: list[tuple[str, str]] = []
+
+    def reception_states(self) -> Iterator[tuple[str, str]]:
+        """What the server remembers of the sites' state directories."""
+        yield from ((name, name) for name in self.names)

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from ..errors import InputError
 from ..gate import Count, NotNegative, Positive, Seed, check_sound, check_value, scalar
 from ..studies.schema import Rounds, RunTable, StepSize, field_types
+from . import certs
 from .codes import EXIT_CODES
 from .parser_deploy import add_deployment
 
@@ -96,6 +97,7 @@ def build_parser() -> Parser:
     _add_schema(commands)
     _add_partition(commands)
     _add_data(commands)
+    certs.add_parser(commands)
     add_deployment(functools.partial(_command, commands), of_kind)
     return parser
 

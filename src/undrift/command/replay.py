@@ -33,5 +33,5 @@ def verdict(found: Replay) -> str:
     judgement = "equal" if found.equal else "NOT equal"
     return (
         f"deployed and simulated models are {judgement}: largest difference {found.difference:.3g} after {found.rounds} rounds"
-        f"{missing} (largest entry {found.scale:.3g}, tolerance {found.tolerance:g} of it)"
+        f"{missing} (allowed: {found.tolerance * found.scale:.1e})"
     )

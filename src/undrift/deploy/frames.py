@@ -20,6 +20,7 @@ PROTOCOL = 1  # raised when frames change their meaning
 HEADROOM = 64 * 1024  # bytes of a frame besides its payload
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Round = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]  # -1: before the first
 Word = Annotated[str, msgspec.Meta(max_length=4096)]
 
 
@@ -107,7 +108,7 @@ class Ask(Frame, frozen=True):
     round: Count
     attempt: Count
     number: Count
-    base: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+    base: Round
     place: Count
     repeat: Count
     steps: Count
@@ -115,9 +116,10 @@ class Ask(Frame, frozen=True):
 
 
 class Look(Frame, frozen=True):
-    """What does the site make of this model? Asked after a round; nothing changes."""
+    """What does the site make of this model, with the memory that it had after round `base`? Nothing changes."""
 
     round: Count
+    base: Round
     payload: bytes
 
 
@@ -152,7 +154,7 @@ def write(frame: Frame) -> bytes:
     return _ENCODER.encode(frame)
 
 
-def read_at_server(content: bytes) -> FromSite:
+def read_at_server(content: bytes | bytearray) -> FromSite:
     """A frame from a site, checked.
 
     >>> read_at_server(b"nonsense")
@@ -162,12 +164,12 @@ def read_at_server(content: bytes) -> FromSite:
     return _read(_FROM_SITE, content, "a site")
 
 
-def read_at_site(content: bytes) -> FromServer:
+def read_at_site(content: bytes | bytearray) -> FromServer:
     """A frame from the server, checked."""
     return _read(_FROM_SERVER, content, "the server")
 
 
-def _read(decoder: msgspec.msgpack.Decoder[T], content: bytes, sender: str) -> T:
+def _read(decoder: msgspec.msgpack.Decoder[T], content: bytes | bytearray, sender: str) -> T:
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:

@@ -6,8 +6,21 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from ..errors import UndriftError
+from . import faults
 from .contract import Contract
-from .frames import PROTOCOL, Frame, FrameError, FromServer, Hello, Refused, Terms, Unable, Welcome
+from .frames import (
+    PROTOCOL,
+    Answer,
+    Committed,
+    Frame,
+    FrameError,
+    FromServer,
+    Hello,
+    Refused,
+    Terms,
+    Unable,
+    Welcome,
+)
 from .site import Site
 
 
@@ -31,25 +44,32 @@ class Member:
     note: Callable[[str], None] = lambda text: None
     contract: Contract | None = None
     site: Site | None = None
+    taken: bool = False  # on this connection
 
     def talk(self, send: Callable[[Frame], None], incoming: Iterator[FromServer]) -> bool:
         """One connection; True when the run is over."""
+        self.connect(send)
+        return any(self.hear(frame, send) for frame in incoming)
+
+    def connect(self, send: Callable[[Frame], None]) -> None:
+        """A new connection begins."""
+        self.taken = False
         send(self._hello())
-        taken = False
-        for frame in incoming:
-            if isinstance(frame, Refused):
-                raise TurnedAway(f"the server refuses this site: {frame.reason}")
-            if isinstance(frame, Terms):
-                self._agree(Contract.read(frame.contract))
-                send(self._hello())
-            elif isinstance(frame, Welcome):
-                taken = self._join(frame)
-            elif taken and self.site is not None:
-                self._answer(self.site, frame, send)
-                if self.site.finished:
-                    return True
-            else:
-                raise FrameError(f"the server sent {type(frame).__name__} before it welcomed this site")
+
+    def hear(self, frame: FromServer, send: Callable[[Frame], None]) -> bool:
+        """One frame of a connection; True when the run is over."""
+        if isinstance(frame, Refused):
+            raise TurnedAway(f"the server refuses this site: {frame.reason}")
+        if isinstance(frame, Terms):
+            self._agree(Contract.read(frame.contract))
+            send(self._hello())
+        elif isinstance(frame, Welcome):
+            self.taken = self._join(frame)
+        elif self.taken and self.site is not None:
+            self._answer(self.site, frame, send)
+            return self.site.finished
+        else:
+            raise FrameError(f"the server sent {type(frame).__name__} before it welcomed this site")
         return False
 
     def _hello(self) -> Hello:
@@ -82,5 +102,11 @@ class Member:
         except UndriftError as error:
             send(Unable(str(error)[:4000]))
             raise
+        if isinstance(reply, Answer):
+            faults.point("site:before-reply")
         if reply is not None:
             send(reply)
+        if isinstance(reply, Answer):
+            faults.point("site:after-reply")
+        elif isinstance(reply, Committed):
+            faults.point("site:after-committed")

@@ -7,6 +7,7 @@ server's checkpoint either side may die, and whichever of the two the server the
 from __future__ import annotations
 
 import abc
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class InProcess(Snapshots):
 
     def at(self, round: int, like: list[Any]) -> list[Any]:
         if round not in self.kept:
-            raise lost(round, "this process")
+            raise lost(round, "this process", self.kept)
         return self.kept[round]
 
 
@@ -70,7 +71,7 @@ class OnDisk(Snapshots):
     def at(self, round: int, like: list[Any]) -> list[Any]:
         file = self._file(round)
         if not file.exists():
-            raise lost(round, str(self.folder))
+            raise lost(round, str(self.folder), self._rounds())
         stored = Stored(file, REMEDY)
         head = stored.state(Head)
         if head.identity != self.identity or head.round != round:
@@ -82,7 +83,18 @@ class OnDisk(Snapshots):
     def _file(self, round: int) -> Path:
         return self.folder / f"memory-{round}.npz"
 
+    def _rounds(self) -> list[int]:
+        names = (file.stem.removeprefix("memory-") for file in self.folder.glob("memory-*.npz"))
+        return [int(name) for name in names if name.isdecimal()]
 
-def lost(round: int, place: str) -> CheckpointError:
-    """The error of a site that cannot go back to where the server wants it."""
-    return CheckpointError(f"the memory after round {round} is not in {place}: {REMEDY}")
+
+def lost(round: int, place: str, there: Collection[int]) -> CheckpointError:
+    """The error of a site that cannot go back to where the server wants it; `there`: where it could go back to."""
+    if there and min(there) > round:
+        return CheckpointError(
+            f"the server wants to go on after round {round}, but {place} holds the memory after rounds "
+            f"{sorted(there)}: the server has begun from an old checkpoint; bring its newest one back (nothing was changed "
+            "here), or begin without memory by --reset, which the trace of the run will show"
+        )
+    held = f"it holds that after rounds {sorted(there)}" if there else "it holds none"
+    return CheckpointError(f"the memory after round {round} is not in {place} ({held}): {REMEDY}")

@@ -53,10 +53,11 @@ class Reception:
         return Welcome(number, reset, self.population), bool(self.population)
 
     def _check_state(self, site: str, hello: Hello) -> bool:
-        known = self.states.get(site)
-        if known is None or known == hello.state or site not in self.with_memory:
+        if site not in self.with_memory:
             return False
         if not hello.reset:
+            if hello.state == self.states.get(site):
+                return False
             raise InputError(
                 f"{site} has lost its memory: its state directory is another one than before; bring the old one back with "
                 "--state, or begin without memory by --reset, which the trace of the run will show"

@@ -13,10 +13,12 @@ import numpy as np
 
 from .. import precision
 from ..engine.nodes import MEASURE, Call, ClientNode
+from . import faults
 from .frames import Answer, Ask, Behind, Commit, Committed, Finished, Frame, FrameError, FromServer, Look, Saw
 from .memory import NEVER, Snapshots
 
 START = (-1, -1)  # no round, no attempt
+OVER = 2**31  # the attempt after the last one
 
 
 class Site:
@@ -25,6 +27,7 @@ class Site:
     def __init__(self, node: ClientNode, snapshots: Snapshots) -> None:
         self.node, self.snapshots = node, snapshots
         self.first, self.structure = jax.tree.flatten(node.memory)
+        self.holds: int | None = NEVER  # the round after which its memory was as it is now; None inside a round
         self.finished = False
         self.rejoin()
 
@@ -44,7 +47,7 @@ class Site:
         if isinstance(frame, Commit):
             return self._commit(frame)
         if isinstance(frame, Look):
-            return Saw(frame.round, self.node.handle(Call(MEASURE, frame.round), 1, frame.payload))
+            return self._look(frame)
         if isinstance(frame, Finished):
             self.finished = True
             return None
@@ -55,22 +58,30 @@ class Site:
         if here < self.position:
             return None  # late: the round has been begun anew since
         if here > self.position:
-            self._begin(here, ask.base)
+            self._return_to(ask.base)
+            self.position, self.base, self.answered, self.last = here, ask.base, 0, None
         if ask.number > self.answered:
             return Behind(ask.round, ask.attempt, self.answered)
         if ask.number < self.answered:
             return self.last if self.last is not None and self.last.number == ask.number else None
+        self.holds = None
         reply = self.node.handle(Call(ask.place, ask.round, ask.repeat), ask.steps, ask.payload)
         self.last, self.answered = Answer(ask.round, ask.attempt, ask.number, reply), self.answered + 1
         return self.last
 
-    def _begin(self, here: tuple[int, int], base: int) -> None:
-        leaves = self.first if base == NEVER or not self.first else self.snapshots.at(base, self.first)
-        self._remember(leaves)
-        self.position, self.base, self.answered, self.last = here, base, 0, None
+    def _look(self, look: Look) -> Frame | None:
+        if look.round < self.position[0]:
+            return None  # late
+        self._return_to(look.base)
+        self.position = (look.round, OVER)  # who is asked about a round's model has no part in that round any more
+        return Saw(look.round, self.node.handle(Call(MEASURE, look.round), 1, look.payload))
 
-    def _remember(self, leaves: list[Any]) -> None:
-        self.node.memory = jax.tree.unflatten(self.structure, [jax.numpy.asarray(leaf) for leaf in leaves])
+    def _return_to(self, base: int) -> None:
+        """The memory as it was after this round, from the disk where it is another one now."""
+        if self.holds != base and self.first:
+            leaves = self.first if base == NEVER else self.snapshots.at(base, self.first)
+            self.node.memory = jax.tree.unflatten(self.structure, [jax.numpy.asarray(leaf) for leaf in leaves])
+        self.holds = base
 
     def _commit(self, commit: Commit) -> Frame | None:
         here = (commit.round, commit.attempt)
@@ -78,7 +89,14 @@ class Site:
             return None
         if here > self.position or self.answered < commit.asks:
             return Behind(commit.round, commit.attempt, 0 if here > self.position else self.answered)
-        if self.first:
-            leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.node.memory)]
-            self.snapshots.keep(commit.round, leaves, self.base)
+        if self.holds != commit.round:
+            self._keep(commit.round)
         return Committed(*here)
+
+    def _keep(self, round: int) -> None:
+        faults.point("site:before-snapshot")
+        if self.first:
+            leaves: list[Any] = [np.asarray(leaf) for leaf in jax.tree.leaves(self.node.memory)]
+            self.snapshots.keep(round, leaves, self.base)
+        self.holds = round
+        faults.point("site:after-snapshot")

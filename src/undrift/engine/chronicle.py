@@ -8,11 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..errors import DivergenceError
 from ..plan import Draw
 from .description import Run
 from .history import Result
 from .ledger import LINKS
-from .nodes import Seen, ServerNode
+from .nodes import ServerNode
 from .recorder import Recorder
 from .simulate import Records, divergence
 
@@ -33,8 +34,8 @@ class Chronicle:
     def note(self, t: int, plan: Draw, server: ServerNode) -> None:
         """The record of round t; `DivergenceError` where the run ends with it."""
         run, due = self.run, t % self.run.record_every == 0 or t == self.run.rounds
-        records, suspect, measured = _record(server, run, due)
-        x = np.asarray(server.x)
+        records, suspect, measured = self._record(server, due)
+        x = records.iterates
         fine = bool(np.all(np.isfinite(x))) and (not measured or bool(np.isfinite(records.columns["loss"])))
         self.x_good = x if fine and due else self.x_good
         one = jax.tree.map(lambda v: np.asarray(v)[None], records)
@@ -47,6 +48,14 @@ class Chronicle:
         if not fine and run.on_divergence == "stop":
             raise divergence(self.result(self.x_good))
 
+    def ends_diverged(self, t: int, client: int | None) -> DivergenceError:
+        """The error of a run whose numbers overflow inside round t, which is not recorded."""
+        kept = self.recorder.kept
+        self.recorder.kept = kept._replace(diverged=(t, client))
+        error = divergence(self.result(self.x_good))
+        self.recorder.kept = kept
+        return error
+
     def result(self, x: Any) -> Result:
         return self.recorder.result(np.asarray(x), time.perf_counter() - self.began)
 
@@ -57,17 +66,24 @@ class Chronicle:
         if counted != travelled:
             raise AssertionError(f"the ledger counts {counted}, but {travelled} travelled")
 
+    def _record(self, server: ServerNode, due: bool) -> tuple[Records, int, bool]:
+        """(the record of a round, whom to suspect if it is not finite, whether all clients were measured)."""
+        run, seen, measured, blame = self.run, server.seen, False, -1
+        if due:
+            evaluation = server.evaluate()
+            columns, clients, measured = dict(evaluation.columns), dict(evaluation.clients), server.complete
+            blame = int(evaluation.suspect) if measured else -1
+        else:
+            columns, clients = self._nothing()
+        columns |= {"drift": seen.drift, "drift_worst": seen.drift_worst}
+        if run.drift_of_each:
+            clients["drift"] = np.asarray([seen.drifts.get(i, np.nan) for i in range(run.population.clients)])
+        suspect = seen.suspect if seen.suspect >= 0 else blame
+        return Records(columns, clients, np.asarray(server.x)), suspect, measured
 
-def _record(server: ServerNode, run: Run, due: bool) -> tuple[Records, int, bool]:
-    """(the record of a round, whom to suspect if it is not finite, whether all clients were measured)."""
-    evaluation = server.evaluate()
-    columns, clients, measured = evaluation.columns, evaluation.clients, due and server.complete
-    if not due:
-        columns, clients = jax.tree.map(lambda v: np.full(np.shape(v), np.nan), (columns, clients))
-    seen: Seen = server.seen
-    columns = {**columns, "drift": seen.drift, "drift_worst": seen.drift_worst}
-    if run.drift_of_each:
-        own = [seen.drifts.get(i, np.nan) for i in range(run.population.clients)]
-        clients = {**clients, "drift": np.asarray(own)}
-    suspect: Any = seen.suspect if seen.suspect >= 0 else (evaluation.suspect if measured else -1)
-    return Records(columns, clients, np.asarray(server.x)), int(suspect), measured
+    def _nothing(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What is recorded of a round that is not evaluated: the columns that round 0 has."""
+        recorder = self.recorder
+        columns = {name: np.nan for name in recorder.columns if name not in recorder.ledger.columns}
+        clients = {name: np.full(rows[:1].shape[1:], np.nan) for name, rows in recorder.clients.items()}
+        return columns, clients

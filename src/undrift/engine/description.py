@@ -122,7 +122,7 @@ class Run:
             _on_divergence(arguments.get("on_divergence", "stop")),
             _resources(arguments.get("resources"), population.clients),
             arguments.get("x0") is not None,
-            _absences(arguments.get("plan")),
+            _absences(arguments.get("plan"), rounds),
         )
         run.plan  # noqa: B018 (refuses steps and cohorts that do not fit)
         if method.recipe.split:
@@ -248,6 +248,7 @@ class Run:
         """The setting in words, for records."""
         theorem = {"theorem": self.method.chosen_by} if self.method.chosen_by else {}
         ends = {} if self.stop is None else {"stop": str(self.stop)}
+        absences = {} if self.absences is None else {"plan": str(self.absences)}
         return {
             "method": str(self.method),
             **theorem,
@@ -261,6 +262,7 @@ class Run:
             "record_every": self.record_every,
             "resources": str(self.resources),
             **ends,
+            **absences,
         }
 
     # ----- as a tree
@@ -324,9 +326,12 @@ def _on_divergence(given: str) -> str:
     return given
 
 
-def _absences(given: Any) -> Absences | None:
-    if given is not None and not isinstance(given, Absences):
+def _absences(given: Any, rounds: int) -> Absences | None:
+    if given is None:
+        return None
+    if not isinstance(given, Absences):
         raise InputError(f"plan is the trace of a deployed run, ud.plan.trace(file); got {given!r}")
+    given.check(rounds)
     return given
 
 

@@ -71,6 +71,8 @@ def plan_digest(plan: Plan) -> Any:
         digest.update(repr((plan.clients, str(plan.participation), plan.failures, plan.seed)).encode())
         for part in plan.draw(1, SOME):
             _add(digest, np.asarray([]) if part is None else np.asarray(part))
+    elif plan.absences is not None:
+        digest.update(b"trace")  # never the run without one, not even before round 1
     return digest
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from .. import precision
 from ..envelope import DOWN, Envelope, must_be, seal, unseal
+from ..errors import InputError
 from .chronicle import Chronicle
 from .description import Run
 from .history import Result
@@ -34,24 +35,26 @@ class Direct:
         return reply
 
 
-def pass_messages(run: Run, *, observe: Observer | None = None) -> Result:
+def pass_messages(run: Run, *, observe: Observer | None = None, parts: Parts | None = None) -> Result:
     """Play a run by message passing; see `undrift.loopback`."""
     run = run.to_play()
     with precision.scope(run.population.dtype):
-        return _play(run, observe)
+        return _play(run, nodes_for(run, parts), observe)
 
 
-def nodes_for(run: Run) -> ServerNode:
-    """A server whose clients are called directly."""
-    parts = Parts(run.contract)
+def nodes_for(run: Run, parts: Parts | None = None) -> ServerNode:
+    """A server whose clients are called directly; `parts`: of the contract, where somebody has compiled them."""
+    parts = parts or Parts(run.contract)
     clients = [ClientNode(i, run.problem.only(i), parts, not_finite=True) for i in range(run.population.clients)]
     return ServerNode(parts, Direct(clients), run.reference, run.problem.server_data, not_finite=True)
 
 
-def _play(run: Run, observe: Observer | None) -> Result:
-    server, chronicle = nodes_for(run), Chronicle(run)
-    recorder = chronicle.recorder
+def _play(run: Run, server: ServerNode, observe: Observer | None) -> Result:
+    chronicle = Chronicle(run)
+    recorder, resets = chronicle.recorder, {} if run.absences is None else run.absences.resets
     for t in range(run.rounds + 1):
+        for i in resets.get(t, ()):
+            _forget(server, i)
         plan = server.play_round(t)
         chronicle.note(t, plan, server)
         if observe is not None and observe(recorder.history()) and recorder.stopped is None:
@@ -60,3 +63,11 @@ def _play(run: Run, observe: Observer | None) -> Result:
             break
     chronicle.compare_with_ledger(server)
     return chronicle.result(server.x)
+
+
+def _forget(server: ServerNode, client: int) -> None:
+    """What happened to a site that lost its memory."""
+    assert isinstance(server.transport, Direct)
+    if client >= len(server.transport.clients):
+        raise InputError(f"the trace belongs to another run: in it client {client} lost its memory, here is none")
+    server.transport.clients[client].forget()

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import envelope, precision, wire
-from ..errors import WireError
+from ..errors import NotFiniteError, WireError
 from ..local import Local
 from ..plan import Draw
 from ..problems.base import Problem
@@ -164,8 +164,12 @@ class ClientNode:
 
     def __init__(self, number: int, problem: Problem, parts: Parts, *, not_finite: bool = False) -> None:
         self.number, self.problem, self.parts, self.not_finite = number, problem, parts, not_finite
-        run = parts.contract
-        self.memory = jax.tree.map(jnp.asarray, run.algorithm_at(0).client(jnp.asarray(run.x0), loss_of(problem)))
+        self.forget()
+
+    def forget(self) -> None:
+        """The memory of the very beginning."""
+        run = self.parts.contract
+        self.memory = jax.tree.map(jnp.asarray, run.algorithm_at(0).client(jnp.asarray(run.x0), loss_of(self.problem)))
 
     def answer(self, frame: bytes) -> bytes:
         """The answer to one message in its envelope, in its own."""
@@ -214,8 +218,11 @@ class ServerNode:
         server_data: Any = None,
         *,
         not_finite: bool = False,
+        refuse: Callable[[int, str], None] | None = None,
     ) -> None:
+        """`refuse`: told of clients whose view of a model is nonsense; without it they are an error."""
         self.parts, self.transport, self.run, self.not_finite = parts, transport, parts.contract, not_finite
+        self.refuse = refuse
         self.reference, self.server_data = reference, server_data
         self.memory, slot = self.run.algorithm_at(0).server(jnp.asarray(self.run.x0))
         self.slots = [slot] * self.run.population.clients
@@ -272,9 +279,8 @@ class ServerNode:
         call = Call(MEASURE, 0)
         replies = self.transport.deliver(call, everyone)
         shapes = self.parts.answer_shapes(self.reference is not None)
-        self.complete = len(replies) == run.population.clients
-        present = np.asarray([i for i in range(run.population.clients) if i in replies], np.int64)
-        known = dict(zip(present.tolist(), self._answers(call, present, replies, shapes), strict=True))
+        known = self._views(call, replies, shapes)
+        self.complete = len(known) == run.population.clients
         unknown = jax.tree.map(lambda s: np.full(s.shape, np.nan if s.dtype.kind == "f" else 0, s.dtype), shapes)
         answers, told = _stack([known.get(i, unknown) for i in range(run.population.clients)])
         weights = jnp.asarray(self.weights)
@@ -312,11 +318,7 @@ class ServerNode:
         account, shapes = step.account, self.run.shapes[call.place]
         key = exchange_key(self.run.key, call.round, step.name, call.repeat)
         server = self.memory if step.prepare is None else step.prepare(self.memory, key)
-        send = self.parts.send(call.place)
-        payloads = {
-            int(i): (int(s), wire.encode(send(server, self.slots[i], call.round)))
-            for i, s in zip(ids, steps, strict=True)
-        }
+        payloads = self._messages(step, call, server, ids, steps)
         replies = self.transport.deliver(call, payloads)
         ups = self._answers(call, ids, replies, shapes.up)
         if account.on_wire:  # a client drawn twice is spoken to once but counted twice, as in the simulation
@@ -331,6 +333,25 @@ class ServerNode:
         self.memory, slots = receive(server, slots, _stack(ups), *members, key, call.round)
         self._keep(ids, slots)
 
+    def _messages(
+        self, step: Exchange, call: Call, server: Any, ids: np.ndarray, steps: np.ndarray
+    ) -> dict[int, tuple[int, bytes]]:
+        """client -> (τ_i, what it is told)."""
+        send = self.parts.send(call.place)
+        alike = not jax.tree.leaves(self.slots[ids[0]])  # the server keeps nothing for each: all are told the same
+        found: dict[int, tuple[int, bytes]] = {}
+        payload = b""
+        for k, (i, s) in enumerate(zip(ids.tolist(), steps.tolist(), strict=True)):
+            if k == 0 or not alike:
+                message = jax.device_get(send(server, self.slots[i], call.round))
+                if not self.not_finite and not _finite(message):
+                    raise NotFiniteError(
+                        f"what the server would tell client {i} in exchange {step.name!r} of round {call.round} is not finite"
+                    )
+                payload = wire.encode(message)
+            found[i] = s, payload
+        return found
+
     def _answers(self, call: Call, ids: np.ndarray, replies: Mapping[int, bytes], like: Any) -> list[Any]:
         """What the clients answered, decoded; all of it is checked before anything is used."""
         exchange = self.parts.exchange_name(call.place)
@@ -341,7 +362,28 @@ class ServerNode:
                 raise WireError(
                     f"{where} is missing: the transport must bring one from everybody it was asked to speak to"
                 )
-            found.append(_arrived(replies[i], like, self.not_finite, where))
+            found.append(_arrived(replies[i], like, self.not_finite, where, i))
+        return found
+
+    def _views(self, call: Call, replies: Mapping[int, bytes], like: Any) -> dict[int, Any]:
+        """What the clients say about the model. Whoever says nonsense is as good as absent, where somebody wants to know.
+
+        Numbers that are not finite are nonsense of one client, but a divergence if all that answered have them.
+        """
+        found: dict[int, Any] = {}
+        refused: dict[int, WireError] = {}
+        for i in sorted(replies):
+            try:
+                (found[i],) = self._answers(call, np.asarray([i]), replies, like)
+            except WireError as error:
+                if self.refuse is None:
+                    raise
+                refused[i] = error
+        if refused and not found and all(isinstance(error, NotFiniteError) for error in refused.values()):
+            return {i: wire.decode(replies[i], like, not_finite=True) for i in refused}
+        for i, why in refused.items():
+            assert self.refuse is not None
+            self.refuse(i, str(why))
         return found
 
     def _by_itself(self, step: AtServer, call: Call, ids: np.ndarray, steps: np.ndarray, in_turn: bool) -> None:
@@ -403,12 +445,14 @@ def _stack(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)
 
 
-def _arrived(payload: bytes, like: Any, not_finite: bool, where: str) -> Any:
+def _arrived(payload: bytes, like: Any, not_finite: bool, where: str, client: int | None = None) -> Any:
     """A message that came from elsewhere; `where` begins the complaint."""
     try:
         return wire.decode(payload, like, not_finite=not_finite)
     except WireError as error:
-        raise WireError(f"{where} is refused: {error}") from None
+        refusal = type(error)(f"{where} is refused: {error}")
+        refusal.client = client
+        raise refusal from None
 
 
 def _finite(tree: Any) -> bool:

@@ -218,6 +218,8 @@ def simulate(
     if observe is not None and not callable(observe):
         raise InputError(f"observe is a function of the history so far, got {observe!r}")
     run = run.to_play()
+    if run.absences is not None and run.absences.resets:
+        raise InputError("in this trace a site lost its memory (--reset): play it by message passing, ud.loopback(…)")
     with precision.scope(run.population.dtype), _own(checkpoint) as folder:
         simulation = _Simulation(run, observe)
         try:

@@ -323,9 +323,13 @@ def _add_explain(commands: Any) -> None:
         "  undrift explain fedlin --dim 100 --up top_k:50\n"
         "  undrift explain my_method.py:factory --steps 10",
     )
-    explain.add_argument("method", metavar="METHOD", help="a name, or path/to/file.py:factory; with --deployed a study file")
     explain.add_argument(
-        "--deployed", action="store_true", help="of STUDY.toml: the contract that `undrift serve` would show to its sites"
+        "method", metavar="METHOD", help="a name, or path/to/file.py:factory; with --deployed a study file"
+    )
+    explain.add_argument(
+        "--deployed",
+        action="store_true",
+        help="of STUDY.toml: the contract that `undrift serve` would show to its sites",
     )
     explain.add_argument("--trust", action="store_true", help="run the program that the study file names, unasked")
     explain.add_argument("--dim", type=of_kind(Count), default=100, metavar="D", help="length of the model (100)")

@@ -99,8 +99,12 @@ def _add_rehearse(command: Make, of_kind: OfKind) -> None:
         "  undrift rehearse examples/hospitals/study.toml --data examples/hospitals/data",
     )
     rehearse.add_argument("study", nargs="?", metavar="STUDY.toml", help="the study (default: FedLin on embedded data)")
-    rehearse.add_argument("--clients", type=of_kind(Count), metavar="N", help="so many clients (the problem's own number)")
-    rehearse.add_argument("--method", metavar="METHOD", help="the one of the study's methods, by name, if it has several")
+    rehearse.add_argument(
+        "--clients", type=of_kind(Count), metavar="N", help="so many clients (the problem's own number)"
+    )
+    rehearse.add_argument(
+        "--method", metavar="METHOD", help="the one of the study's methods, by name, if it has several"
+    )
     rehearse.add_argument("--data", metavar="DIR", help="one file per site, for studies whose data are at the sites")
     rehearse.add_argument("--chaos", type=of_kind(Whole), default=0, metavar="K", help="kill -9 K processes (0)")
     rehearse.add_argument("--seed", type=of_kind(Seed), default=0, help="of the chaos (0)")

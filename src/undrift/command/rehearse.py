@@ -16,7 +16,7 @@ from typing import Any
 from .. import files
 from ..errors import InputError
 from ..studies.agreement import Agreement
-from ..studies.replaying import MODEL, file_of, replay
+from ..studies.replaying import MODEL, replay, site_files
 from ..studies.study import Study, read_study, study_from
 from . import codes
 from .directory import names_in
@@ -100,9 +100,11 @@ def _start(troupe: Troupe, agreement: Agreement, folder: Path, arguments: argpar
     port, pki, trust = free_port(), folder / "pki", ["--trust"] if arguments.trust else []
     troupe.add("server", ["serve", str(folder / "study.toml"), "--certs", str(pki / "server"), "--port", str(port),
                           "--host", "127.0.0.1", "--out", str(folder / "run"), *trust])  # fmt: skip
-    own = _method_files(agreement)
-    for site in agreement.contract.sites:
-        data = [] if agreement.source.public is not None else ["--data", str(_data_of(site, agreement, arguments))]
+    own, sites = _method_files(agreement), agreement.contract.sites
+    given = None if arguments.data is None else Path(arguments.data)
+    data_files: list[Any] = [None] * len(sites) if agreement.source.public is not None else site_files(agreement, given)
+    for site, file in zip(sites, data_files, strict=True):
+        data = [] if file is None else ["--data", str(file)]
         troupe.add(site, ["join", f"127.0.0.1:{port}", "--certs", str(pki / site), "--state", str(folder / "state" / site),
                           "--accept", agreement.contract.hash, *data, *own])  # fmt: skip
     for name in troupe.commands:
@@ -112,13 +114,6 @@ def _start(troupe: Troupe, agreement: Agreement, folder: Path, arguments: argpar
 def _method_files(agreement: Agreement) -> list[str]:
     stem, colon, _ = agreement.study.methods[0].name.rpartition(".py:")
     return ["--method-file", f"{stem}.py"] if colon else []
-
-
-def _data_of(site: str, agreement: Agreement, arguments: argparse.Namespace) -> Path:
-    folder = arguments.data or agreement.study.problem.get("folder")
-    if not folder:
-        raise InputError("the data of this study are at its sites: give a folder with one file per site with --data")
-    return file_of(Path(folder), site)
 
 
 def _schedule(arguments: argparse.Namespace, sites: list[str], rounds: int) -> list[tuple[int, str]]:

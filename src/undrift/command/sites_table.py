@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 
@@ -14,6 +15,7 @@ from ..engine.history import History
 from ..report.tables import plain_table
 
 MOST = 24  # sites that are shown
+UNITS = ("kB", "MB", "GB", "TB")
 
 
 class Board:
@@ -46,8 +48,10 @@ def sites_table(lines: Mapping[str, Line], now: float) -> Table:
                         ("mean answer", "right"), ("received", "right"), ("sent", "right"), ("said last", "left")):  # fmt: skip
         table.add_column(name, justify=where, no_wrap=True)  # type: ignore[arg-type]
     slowest = max(lines.values(), key=lambda line: line.mean_seconds, default=None)
-    shown = sorted(lines.items(), key=lambda one: (one[1].connected, -one[1].mean_seconds)) if len(lines) > MOST else lines.items()
-    for site, line in list(shown)[:MOST]:
+    shown = list(lines.items())
+    if len(shown) > MOST:
+        shown.sort(key=lambda one: (one[1].connected, -one[1].mean_seconds))
+    for site, line in shown[:MOST]:
         mark = Text("● connected", style="green") if line.connected else Text("○ away", style="red")
         ago = "never" if line.heard is None else f"{now - line.heard:.0f} s ago"
         mean = f"{1000 * line.mean_seconds:.1f} ms" if line.answers else "–"
@@ -67,9 +71,5 @@ def size(count: int) -> str:
     """
     if count < 1000:
         return f"{count} B"
-    value, unit = float(count), "B"
-    for unit in ("kB", "MB", "GB", "TB"):
-        value /= 1000
-        if value < 1000:
-            break
-    return f"{value:.1f} {unit}"
+    power = min(int(math.log10(count)) // 3, len(UNITS))
+    return f"{count / 1000**power:.1f} {UNITS[power - 1]}"

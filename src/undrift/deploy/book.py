@@ -7,8 +7,7 @@ grows with the number of rounds is written twice.
 
 from __future__ import annotations
 
-import json
-import os
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,20 +16,19 @@ import jax
 import numpy as np
 from msgspec import Struct
 
+from .. import tracefile
 from ..engine.identity import plan_digest
 from ..engine.recorder import Kept
 from ..engine.stored import Stored, write
 from ..errors import CheckpointError
-from ..files import storage
-from ..tracefile import FORMAT, read_lines
+from ..tracefile import Row, read_rows
 from .contract import Contract
 from .coordinator import State
-from .faults import point
 from .memory import NEVER
 
 CHECKPOINT, TRACE = "checkpoint.npz", "trace.jsonl"
 REMEDY = "bring it back from a copy, or begin the run anew in another directory (--out)"
-Row = dict[str, Any]
+Records = dict[str, dict[str, Any]]  # "columns" and "clients" of a round
 
 
 class Head(Struct, forbid_unknown_fields=True):
@@ -42,7 +40,7 @@ class Head(Struct, forbid_unknown_fields=True):
     states: dict[str, str]  # site -> the name of its state directory
     base: list[int]  # the last round of each site that counts
     round: int = NEVER  # the last that was finished
-    opening: dict[str, Any] | None = None  # what was recorded of round 0
+    opening: dict[str, dict[str, Any]] | None = None  # what was recorded of round 0
     diverged: tuple[int, int | None] | None = None
     stopped: str | None = None
     travelled: dict[str, int] = {}
@@ -60,28 +58,26 @@ class Book:
         """Whether all sites have been there once."""
         return self.head is not None
 
-    def begin(self, facts: Mapping[str, bytes], terms: bytes, states: Mapping[str, str]) -> None:
+    def begin(
+        self, facts: Mapping[str, bytes], terms: bytes, states: Mapping[str, str], deadline: float | None
+    ) -> None:
         """Write down what the run begins with."""
         bases = [NEVER] * len(self.contract.sites)
         self.head = Head(self.contract.hash, dict(facts), terms, dict(states), bases)
-        opening = {"undrift trace": FORMAT, "contract": self.contract.hash, "sites": self.contract.sites,
-                   "deadline": self.contract.absences}  # fmt: skip
-        with storage(self.folder / TRACE), (self.folder / TRACE).open("wb") as file:
-            _append(file, opening)
+        tracefile.begin(self.folder / TRACE, deadline, contract=self.contract.hash, sites=self.contract.sites)
         write(self.folder / CHECKPOINT, self.head, {})
 
     def keep(self, state: State, states: Mapping[str, str]) -> None:
         """Bring the state after a round to the disk."""
         assert self.head is not None
         recorder, t = state.chronicle.recorder, state.chronicle.recorder.length - 1
-        recorded = {
-            "columns": {name: rows[t].item() for name, rows in recorder.columns.items()},
-            "clients": {name: rows[t].tolist() for name, rows in recorder.clients.items()},
+        recorded: Records = {
+            "columns": {name: _written(rows[t]) for name, rows in recorder.columns.items()},
+            "clients": {name: [_written(one) for one in rows[t]] for name, rows in recorder.clients.items()},
         }
-        if t > 0:
-            with storage(self.folder / TRACE), (self.folder / TRACE).open("ab") as file:
-                _append(file, {**state.trace.rounds[-1], **recorded})
-        point("server:after-trace")
+        if state.trace.last is not None:
+            state.trace.last.update(recorded)
+            state.trace.append(self.folder / TRACE)
         memory, slots, travelled = state.server.state
         arrays = {f"memory_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(memory))}
         arrays |= {f"slot_{i}": leaf for i, leaf in enumerate(_stacked(slots))}
@@ -90,7 +86,6 @@ class Book:
         self.head.states, self.head.travelled = dict(states), dict(travelled)
         self.head.diverged, self.head.stopped = recorder.diverged, recorder.stopped
         write(self.folder / CHECKPOINT, self.head, arrays)
-        point("server:after-checkpoint")
 
     def restore(self, state: State) -> None:
         """Put what was kept into the state of a server that begins."""
@@ -103,11 +98,14 @@ class Book:
         state.server.state = (_taken(stored, "memory", memory), _taken_slots(stored, slots), head.travelled)
         stored.finish()
         state.conversation.base = list(head.base)
-        rows = [head.opening or {}, *self._rows(head.round)]
+        rows: list[Any] = [
+            head.opening,
+            *({"columns": row.columns, "clients": row.clients} for row in self._rows(head.round)),
+        ]
         _restore_records(state, rows, head)
 
     def _rows(self, last: int) -> list[Row]:
-        rows = read_lines(self.folder / TRACE)[1]
+        rows = read_rows(self.folder / TRACE)[1]
         if len(rows) < last:
             raise CheckpointError(
                 f"{self.folder / TRACE} ends with round {len(rows)}, the checkpoint beside it with round {last}: {REMEDY}"
@@ -122,17 +120,21 @@ class Book:
         if head.contract != self.contract.hash:
             raise CheckpointError(
                 f"{path} belongs to the contract {head.contract}, the study now makes {self.contract.hash}: continue with the "
-                "study, the method's file and the version of undrift that it was begun with, or choose another directory (--out)"
+                "study, the method's file and the undrift that it was begun with, or choose another directory (--out)"
             )
         if set(head.facts) != set(self.contract.sites) or len(head.base) != len(self.contract.sites):
             raise CheckpointError(f"{path} names other sites than its contract: {REMEDY}")
         return head
 
 
-def _append(file: Any, row: Row) -> None:
-    file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-    file.flush()
-    os.fsync(file.fileno())
+def _written(value: Any) -> int | float | None:
+    """A recorded number as JSON has it."""
+    number = value.item()
+    return number if math.isfinite(number) else None
+
+
+def _read(column: list[Any]) -> np.ndarray:
+    return np.asarray([math.nan if one is None else one for one in column])
 
 
 def _stacked(slots: list[Any]) -> list[np.ndarray]:
@@ -154,11 +156,11 @@ def _taken_slots(stored: Stored, slots: list[Any]) -> list[Any]:
     return [jax.tree.unflatten(structure, [jax.numpy.asarray(table[i]) for table in tables]) for i in range(len(slots))]
 
 
-def _restore_records(state: State, rows: list[Row], head: Head) -> None:
+def _restore_records(state: State, rows: list[Any], head: Head) -> None:
     chronicle = state.chronicle
     try:
-        columns = {name: np.asarray([row["columns"][name] for row in rows]) for name in rows[0]["columns"]}
-        clients = {name: np.asarray([row["clients"][name] for row in rows]) for name in rows[0]["clients"]}
+        columns = {name: _read([row["columns"][name] for row in rows]) for name in rows[0]["columns"]}
+        clients = {name: np.stack([_read(row["clients"][name]) for row in rows]) for name in rows[0]["clients"]}
         if any(column.dtype.kind not in "if" for column in (*columns.values(), *clients.values())):
             raise ValueError("a record is no number")
     except (KeyError, TypeError, ValueError) as error:

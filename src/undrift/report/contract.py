@@ -22,7 +22,9 @@ def _lines(agreement: Agreement, width: int) -> Iterator[str]:
     words = {key: entry for key, entry in contract.study["problem"].items() if key != "name"}
     problem = f"{contract.study['problem']['name']} {json.dumps(words, ensure_ascii=False)}"
     waiting = (
-        "a round may be played without sites that are away (a deadline)" if contract.absences else "everybody is waited for"
+        "a round may be played without sites that are away (a deadline)"
+        if contract.absences
+        else "everybody is waited for"
     )
     yield f"Contract {contract.hash}"
     for name, text in (

@@ -49,7 +49,9 @@ class Agreement:
             )
         for word in ("keep_iterates", "failures"):
             if study.run[word]:
-                raise InputError(f"{study.source}, table [run]: {word} is for simulations: leave it out of a deployed run")
+                raise InputError(
+                    f"{study.source}, table [run]: {word} is for simulations: leave it out of a deployed run"
+                )
         source = source_of(study.problem)
         study = _filled_in(study, source)
         sites = _sites(study, source)

@@ -18,6 +18,7 @@ from ..files import storage
 from ..problems.base import Problem
 from ..tracefile import read_trace
 from .agreement import Agreement
+from .site_files import files_of
 from .study import read_study
 
 STUDY, CONTRACT, MODEL = "study.toml", "contract.json", "model.npy"
@@ -59,12 +60,12 @@ def replay(folder: Path, data: Path | None = None, *, tolerance: float | None = 
     found = _model(folder)
     absences = read_trace(folder / TRACE)
     problem = whole_problem(agreement, data)
-    played = len(absences.members)
+    played = len(absences.rounds)
     run: Run = agreement.simulated(problem, absences).but(rounds=played, stop=None)
     result = simulate(run)
     if found.shape != result.x.shape:
         raise InputError(f"{folder / MODEL} has shape {found.shape}, the simulated model {result.x.shape}")
-    silent = sum(len(clients) for clients in absences.silent.values())
+    silent = sum(len(row.silent) for row in absences.rounds.values())
     largest = float(np.max(np.abs(result.x), initial=0.0))
     allowed = TOLERANCES[result.x.dtype.itemsize] if tolerance is None else tolerance
     difference = float(np.max(np.abs(found - result.x), initial=0.0))
@@ -76,23 +77,19 @@ def whole_problem(agreement: Agreement, data: Path | None) -> Problem:
     source = agreement.source
     if source.public is not None:
         return source.public
-    folder = data or _own_folder(agreement)
-    if folder is None:
+    return source.whole([source.read(str(file)) for file in site_files(agreement, data)])
+
+
+def site_files(agreement: Agreement, data: Path | None) -> list[Path]:
+    """The files of all sites, in the order of the contract, in this folder or in that of the study."""
+    folder = data or agreement.study.problem.get("folder")
+    if not folder:
         raise InputError("the data of this run are at its sites: give a folder with one file per site with --data")
-    return source.whole([source.read(str(file_of(folder, site))) for site in agreement.contract.sites])
-
-
-def file_of(folder: Path, site: str) -> Path:
-    """The file of a site in a folder of them all."""
-    for ending in (".npz", ".csv"):
-        if (file := folder / f"{site}{ending}").exists():
-            return file
-    raise InputError(f"there is neither {site}.npz nor {site}.csv in {folder}: put the site's data there")
-
-
-def _own_folder(agreement: Agreement) -> Path | None:
-    folder = agreement.study.problem.get("folder")
-    return Path(folder) if folder else None
+    found = files_of(Path(folder))
+    for site in agreement.contract.sites:
+        if site not in found:
+            raise InputError(f"{folder} has no data of the site {site!r}: put {site}.csv or {site}.npz there")
+    return [found[site] for site in agreement.contract.sites]
 
 
 def _read_contract(folder: Path) -> Contract:

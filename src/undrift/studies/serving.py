@@ -53,7 +53,7 @@ def serve(
     if book.head is None:
         talk.gather(lambda: set(reception.facts) >= set(contract.sites))
         terms = agreement.source.terms([reception.facts[site] for site in contract.sites])
-        book.begin(reception.facts, terms, reception.states)
+        book.begin(reception.facts, terms, reception.states, deadline)
         assert book.head is not None
     reception.facts, reception.states = dict(book.head.facts), dict(book.head.states)
     run = agreement.run(book.head.terms)
@@ -92,7 +92,6 @@ def _play(
     book.restore(coordinator.state)
     last_model.append(coordinator.state.server.x)
     note_memory()
-    reception.on_reset = lambda site: _reset(coordinator.state, site)
     reception.population = book.head.terms
     talk.admit()
     try:
@@ -105,13 +104,6 @@ def _play(
         raise Interrupted(said, result=coordinator.state.chronicle.result(last_model[0])) from None
     _say_goodbye(talk, result, farewell)
     return result
-
-
-def _reset(state: State, site: str) -> None:
-    """A site begins without the memory that it has lost."""
-    number = state.conversation.number[site]
-    state.conversation.base[number] = NEVER
-    state.trace.reset(site, number, state.chronicle.recorder.length)
 
 
 def _say_goodbye(talk: Conversation, result: Result, seconds: float) -> None:

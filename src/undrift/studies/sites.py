@@ -166,6 +166,19 @@ class Sites:
     def terms(self, facts: Sequence[bytes]) -> bytes:
         return Terms.of([Facts.read(one, self._standardised) for one in facts]).encode()
 
+    def preview(self, sites: int) -> bytes:
+        d = self._standardised
+        return Terms([1] * sites, [0.0] * d, [1.0] * d).encode()
+
+    def told(self) -> str:
+        statistics = (
+            ", and the mean and the variance of each feature over its samples (from which all sites are told the means and "
+            "scales over all samples)"
+            if self.federated
+            else ""
+        )
+        return f"the site tells the server how many samples it has{statistics}; all sites are told the sizes of all"
+
     def population(self, terms: bytes) -> Population:
         agreed = self._terms(terms)
         most = max(agreed.samples)

@@ -63,7 +63,7 @@ def pipeline(source: Sites, x: Any, scaling: tuple[np.ndarray, np.ndarray] | Non
     coefficients, intercept = x[:features], float(x[features]) if source.has_intercept else 0.0
     if source.kind == "logistic":
         model = LogisticRegression()
-        model.classes_ = np.array(source.labels or [0, 1])
+        model.classes_ = np.array([0, 1] if source.labels is None else source.labels)
         model.coef_, model.intercept_, model.n_iter_ = coefficients[None], np.array([intercept]), np.zeros(1, np.int32)
     else:
         model = LinearRegression()

@@ -143,18 +143,6 @@ class Sites:
         return [self.read(found[name]) for name in names]
 
     # ----- Source
-    def told(self) -> str:
-        means = ", and the mean and the variance of each feature over them" if self.federated else ""
-        every = ", and the means and scales of the features over all samples" if self.federated else ""
-        return (
-            f"This site tells the server how many samples it has{means}. Every site is told how many samples each of them "
-            f"has{every}."
-        )
-
-    def preview(self, sites: int) -> bytes:
-        entries, size = self._standardised, self.expected.features + self.has_intercept
-        return Terms([size] * sites, [0.0] * entries, [1.0] * entries).encode()
-
     def facts(self, data: SiteData | None) -> bytes:
         facts = Facts.of(self._checked(data).x, self.federated).encode()
         self.check(facts)
@@ -287,9 +275,8 @@ class Sites:
     def _problem(self, blocks: list[np.ndarray], targets: list[np.ndarray], weights: Any = None) -> Problem:
         if self.kind == "logistic":
             return problems.logistic(blocks, targets, l2=self.l2 or 0.0, weights=weights)
-        if (
-            self.kind == "least_squares"
-        ):  # the closed form is chosen by the number of clients, so it cannot be agreed on
+        if self.kind == "least_squares":
+            # The closed form of local steps is chosen by the number of clients too: a site alone would choose another one.
             values = [one.astype(self.dtype) for one in targets]
             return problems.least_squares(blocks, values, weights=weights, spectral=False)
         ends = np.cumsum([len(one) for one in blocks])

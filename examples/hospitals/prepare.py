@@ -1,7 +1,7 @@
 """Make the four files in data/ from the UCI heart disease data: `python prepare.py` (downloads them, or reads $UNDRIFT_DATA).
 
-Kept are the features that all four hospitals have recorded, and the patients of whom all of these are known. Kinds of chest pain
-and of ECG become columns of 0 and 1. A patient has the disease if the diagnosis is 1 to 4.
+Kept are the features that all four hospitals have recorded, and the patients of whom all of these are known. Kinds of chest
+pain and of ECG become columns of 0 and 1. A patient has the disease if the diagnosis is 1 to 4.
 """
 
 from __future__ import annotations

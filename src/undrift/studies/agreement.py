@@ -100,6 +100,7 @@ class Agreement:
         with precision.scope(run.population.dtype):
             sizes = [size for one in run.shapes for size in (one.down_bytes, one.up_bytes)]
             sizes += [wire.size(Parts(run).answer_shapes(True)), 2 * run.x0.nbytes]
+            sizes += [2 * len(self.source.preview(len(self.contract.sites)))]  # facts and terms
         return max(sizes) + HEADROOM + LONGEST
 
     def simulated(self, problem: Any, absences: Absences | None = None) -> Run:

@@ -5,17 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from ..errors import InputError
 from ..files import storage
+from .site_terms import Terms
 from .sites import Sites
 from .study import read_study
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-STUDY, MODEL, TERMS = "study.toml", "model.npy", "terms.msgpack"
+STUDY, MODEL, STANDARDISATION = "study.toml", "model.npy", "standardisation.json"
+
+
+class Kept(msgspec.Struct):
+    """What the file of the means and scales must hold."""
+
+    mean: list[float]
+    scale: list[float]
 
 
 def to_scikit_learn(run: str | Path) -> Pipeline:
@@ -31,7 +40,7 @@ def to_scikit_learn(run: str | Path) -> Pipeline:
             f"{folder} is a run on {study.problem.get('name')!r}: scikit-learn takes models of 'sites' from here"
         )
     source = Sites.of(study.problem)
-    return pipeline(source, _model(folder / MODEL), source.scaling(_terms(source, folder)))
+    return pipeline(source, _model(folder / MODEL), _scaling(source, folder))
 
 
 def pipeline(source: Sites, x: Any, scaling: tuple[np.ndarray, np.ndarray] | None) -> Pipeline:
@@ -54,7 +63,7 @@ def pipeline(source: Sites, x: Any, scaling: tuple[np.ndarray, np.ndarray] | Non
     coefficients, intercept = x[:features], float(x[features]) if source.has_intercept else 0.0
     if source.kind == "logistic":
         model = LogisticRegression()
-        model.classes_ = np.array(source.labels or [0, 1])
+        model.classes_ = np.array([0, 1] if source.labels is None else source.labels)
         model.coef_, model.intercept_, model.n_iter_ = coefficients[None], np.array([intercept]), np.zeros(1, np.int32)
     else:
         model = LinearRegression()
@@ -68,16 +77,22 @@ def pipeline(source: Sites, x: Any, scaling: tuple[np.ndarray, np.ndarray] | Non
     return make_pipeline(scaler, model)
 
 
-def _terms(source: Sites, folder: Path) -> bytes:
-    """What the sites of the run were told of each other."""
-    if (path := folder / TERMS).exists():
+def _scaling(source: Sites, folder: Path) -> tuple[np.ndarray, np.ndarray] | None:
+    """The means and scales with which the run was played."""
+    if not source.federated:
+        return source.scaling(source.preview(1))
+    path = folder / STANDARDISATION
+    if path.exists():
         with storage(path):
-            return path.read_bytes()
+            content = path.read_bytes()
+        try:
+            kept = msgspec.json.decode(content, type=Kept)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise InputError(f"{path} is damaged ({error}): bring it back from a copy") from error
+        return source.scaling(Terms([1], kept.mean, kept.scale).encode())
     if source.folder is None:
-        raise InputError(
-            f"{path} is missing: it keeps the means and scales of the run; give the directory of `undrift serve`"
-        )
-    return source.terms([source.facts(data) for data in source.read_folder(source.folder)])
+        raise InputError(f"{path} is missing: it keeps the means and scales of the run; bring it back from a copy")
+    return source.scaling(source.terms([source.facts(data) for data in source.read_folder(source.folder)]))
 
 
 def _model(path: Path) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,9 +21,11 @@ from ..engine.description import Run
 from ..engine.history import History, Result
 from ..engine.layout import memory_shapes
 from ..errors import Interrupted
+from ..files import write_text
 from .agreement import Agreement
 
 RESEND = 30.0  # seconds after which a message that nobody answered is sent again
+STANDARDISATION = "standardisation.json"  # what turns raw features into those of the model
 FAREWELL = 10.0  # seconds in which sites that are away may come back to hear that the run is over
 
 
@@ -54,6 +57,8 @@ def serve(
         assert book.head is not None
     reception.facts, reception.states = dict(book.head.facts), dict(book.head.states)
     run = agreement.run(book.head.terms)
+    if (scaling := agreement.source.standardisation(book.head.terms)) is not None:
+        write_text(folder / STANDARDISATION, json.dumps(scaling, indent=1) + "\n")
     with precision.scope(run.population.dtype):
         return _play(agreement, run, talk, reception, book, observe, farewell)
 

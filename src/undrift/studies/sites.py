@@ -211,6 +211,13 @@ class Sites:
         blocks = [self._prepared(one.x, terms) for one in data]
         return self._problem(blocks, [one.y for one in data], self._weights(terms.samples))
 
+    def standardisation(self, terms: bytes) -> dict[str, Any] | None:
+        scaling = self.scaling(terms)
+        if scaling is None:
+            return None
+        names = {} if self.names is None else {"features": list(self.names)}
+        return {**names, "mean": scaling[0].tolist(), "scale": scaling[1].tolist()}
+
     def scaling(self, terms: bytes) -> tuple[np.ndarray, np.ndarray] | None:
         """Means and scales of the features, for using the model on raw ones; None without standardisation."""
         return self._scaling(self._terms(terms))
@@ -268,9 +275,8 @@ class Sites:
     def _problem(self, blocks: list[np.ndarray], targets: list[np.ndarray], weights: Any = None) -> Problem:
         if self.kind == "logistic":
             return problems.logistic(blocks, targets, l2=self.l2 or 0.0, weights=weights)
-        if (
-            self.kind == "least_squares"
-        ):  # the closed form is chosen by the number of clients, so it cannot be agreed on
+        if self.kind == "least_squares":
+            # The closed form of local steps is chosen by the number of clients too: a site alone would choose another one.
             values = [one.astype(self.dtype) for one in targets]
             return problems.least_squares(blocks, values, weights=weights, spectral=False)
         ends = np.cumsum([len(one) for one in blocks])

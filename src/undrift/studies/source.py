@@ -46,6 +46,9 @@ class Source(Protocol):
     def population(self, terms: bytes) -> Population:
         """What everybody may know of all: enough for the contract of a run (`Run.of`)."""
 
+    def standardisation(self, terms: bytes) -> dict[str, Any] | None:
+        """How features were scaled, for whoever uses the model; None where they are taken as they are."""
+
     def own(self, terms: bytes, number: int, data: Any) -> Problem:
         """At a site: its own problem, of one client."""
 
@@ -105,6 +108,9 @@ class Public:
         if terms != self.TERMS:
             raise InputError("the terms of the run are not those of a public problem")
         return self.public.population
+
+    def standardisation(self, terms: bytes) -> dict[str, Any] | None:
+        return None
 
     def own(self, terms: bytes, number: int, data: Any) -> Problem:
         return self.public.only(number)

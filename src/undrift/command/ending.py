@@ -29,7 +29,7 @@ class End(NamedTuple):
     error: Exception | None = None  # what went wrong
 
 
-def end_of(run: Run | None, play: Callable[[], Result]) -> End:
+def end_of(run: Run, play: Callable[[], Result]) -> End:
     """What becomes of a run that is played now."""
     status, code = "finished", codes.OK
     error: Exception | None = None
@@ -43,9 +43,9 @@ def end_of(run: Run | None, play: Callable[[], Result]) -> End:
         if refused.result is None:
             raise
         result = refused.result
-        if result.stopped is None and (run is None or result.rounds < run.rounds):
+        if result.rounds < run.rounds and result.stopped is None:
             status, code, error = "interrupted", codes.STORAGE, refused
-    return End(status, code, result, None if run is None else promise_of(run, result), error)
+    return End(status, code, result, None if run.data is None else promise_of(run, result), error)
 
 
 def leave(study: Study, entry: Entry, directory: RunDirectory, end: End, no_figures: bool) -> dict[str, Any]:

@@ -68,8 +68,8 @@ def serve_over(
 ) -> int:
     """Play the run over this carrier and leave its files; the exit code."""
     study, public = agreement.study, agreement.source.public
-    run = agreement.simulated(public) if public is not None else None
-    entry = Entry(study.methods[0], [agreement.preview if run is None else run], {}, study.methods[0].title)
+    run = agreement.preview if public is None else agreement.simulated(public)
+    entry = Entry(study.methods[0], [run], {}, study.methods[0].title)
     with Stop() as stop:
         watched = Watched(carrier, agreement.contract.sites, stop.heard)
         board = Board(watched.lines, study.run["rounds"], entry.label)

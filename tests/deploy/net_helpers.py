@@ -245,5 +245,3 @@ def proxy(port: int) -> Iterator[Proxy]:
         yield made
     finally:
         made.close()
-
-

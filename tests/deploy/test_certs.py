@@ -62,7 +62,11 @@ def test_names_that_are_none(tmp_path, name):
 
 def test_nothing_is_made_where_something_is_wrong(tmp_path):
     make_certificates(tmp_path, ["b"])
-    for sites, days, words in ((["a", "b"], 1, "is there already"), (["a", "a"], 1, "of its own"), (["a"], 0, "1 to 3650")):
+    for sites, days, words in (
+        (["a", "b"], 1, "is there already"),
+        (["a", "a"], 1, "of its own"),
+        (["a"], 0, "1 to 3650"),
+    ):
         with pytest.raises(InputError, match=words):
             make_certificates(tmp_path, sites, days)
     assert not (tmp_path / "a").exists()
@@ -84,9 +88,13 @@ def test_all_that_a_site_ever_got_is_revoked_and_a_new_one_is_not(tmp_path):
     revoke(tmp_path, "a")  # again: nothing changes
     listed = read_revoked(tmp_path / "server" / REVOKED, read_certificate(tmp_path / AUTHORITY))
     assert sorted(entry.serial_number for entry in listed) == sorted(serials)
-    assert [(name, revoked) for name, _, revoked in overview(tmp_path)] == [("a", True), ("b", False), ("server", False)]
+    assert [(name, revoked) for name, _, revoked in overview(tmp_path)] == [
+        ("a", True),
+        ("b", False),
+        ("server", False),
+    ]
     renew(tmp_path, "a")
-    assert [(name, revoked) for name, _, revoked in overview(tmp_path)][0] == ("a", False)
+    assert next((name, revoked) for name, _, revoked in overview(tmp_path)) == ("a", False)
 
 
 def test_a_list_of_another_authority_is_refused(tmp_path):

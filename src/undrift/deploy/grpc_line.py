@@ -117,11 +117,10 @@ class Line:
                     await context.write(part)
                 self.out.popleft()
                 self.out_bytes -= len(content) + FRAME
-                self.losing = False
                 del content
             if self.last_words is not None:
                 return self.last_words
-            self.write_due = None
+            self.write_due, self.losing = None, False
             self.something.clear()
             await self.something.wait()
 

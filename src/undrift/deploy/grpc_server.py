@@ -68,10 +68,10 @@ class GrpcCarrier:
     ) -> None:
         self.limit, self.times = limit, times or Times()
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._door = Doorkeeper(certs, allowed)
         self._lines: dict[str, Line] = {}
         self._count: dict[str, int] = {}
         credentials = _credentials(certs)
+        self._door = Doorkeeper(certs, allowed)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="undrift-grpc", daemon=True)
         self._thread.start()
@@ -150,7 +150,7 @@ class GrpcCarrier:
                 del self._lines[name]
             self.events.put(Lost(name, line.number, plain(why)))
         if line.ended_by_us and why:
-            await context.abort(grpc.StatusCode.ABORTED, why)
+            await _abort(context, why)
 
     def _next(self, name: str) -> int:
         self._count[name] = self._count.get(name, 0) + 1
@@ -209,6 +209,15 @@ class GrpcCarrier:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _abort(context: Any, why: str) -> None:
+    try:
+        await context.abort(grpc.StatusCode.ABORTED, why)
+    except grpc.aio.AbortError:
+        raise
+    except Exception as error:  # it does not take our last words either: break the stream off without them
+        raise asyncio.CancelledError from error
 
 
 def _credentials(certs: Path) -> grpc.ServerCredentials:

@@ -130,7 +130,8 @@ def _one_connection(channel: grpc.Channel, talk: Talk, limit: int, ear: _Ear) ->
     call = stream(outgoing())
     ear.call = call
     ear.heard()  # from here on it is cancelled when something is heard
-    call.add_callback(over.set)
+    if not call.add_callback(over.set):
+        over.set()  # it has failed already
 
     def send(frame: Frame) -> None:
         content = write(frame)
@@ -138,7 +139,7 @@ def _one_connection(channel: grpc.Channel, talk: Talk, limit: int, ear: _Ear) ->
             with contextlib.suppress(queue.Full):
                 out.put(content, timeout=LISTEN)
                 return
-        raise Broken("the connection is gone")
+        raise _reason(call)
 
     try:
         finished = talk(send, _incoming(call, limit))
@@ -163,7 +164,7 @@ def _incoming(call: Any, limit: int) -> Iterator[FromServer]:
                 yield read_at_site(whole)
     except grpc.RpcError as error:
         raise _reason(error) from error
-    raise Broken("the server closed the connection")
+    raise _reason(call)
 
 
 def _say_farewell(out: queue.Queue[bytes | None], over: threading.Event) -> None:
@@ -181,8 +182,11 @@ def _close(out: queue.Queue[bytes | None]) -> None:
     out.put(None)
 
 
-def _reason(error: Any) -> Broken | NotLetIn:
-    code, details = error.code(), error.details() or ""
+def _reason(call: Any) -> Broken | NotLetIn:
+    """Why a call is over."""
+    code, details = call.code(), call.details() or ""
+    if code == grpc.StatusCode.OK:
+        return Broken("the server closed the connection")
     if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
         return NotLetIn(f"the server does not let this site in: {details}")
     if "CERTIFICATE_VERIFY_FAILED" in details:

@@ -70,7 +70,9 @@ class Chaos:
         self.counts: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
         self.spoil: Callable[[str, Frame], Frame | bytes | None] = lambda site, frame: frame
-        self._heap: list[tuple[float, int, bool, Callable[[], Event | None]]] = []  # when, order, outlives a server, what
+        self._heap: list[
+            tuple[float, int, bool, Callable[[], Event | None]]
+        ] = []  # when, order, outlives a server, what
         self._order = 0
         for site in make:
             self._connect_after(site, 0.0)
@@ -266,7 +268,9 @@ class Federation:
             "test", self.states[name], lambda c: True, lambda c: b"", build, reset=reset, contract=self.contract
         )
 
-    def chaos(self, seed: int, odds: Odds = Odds(), disk: Callable[[str], Snapshots] = lambda name: InProcess()) -> Chaos:
+    def chaos(
+        self, seed: int, odds: Odds = Odds(), disk: Callable[[str], Snapshots] = lambda name: InProcess()
+    ) -> Chaos:
         self.disks = {name: disk(name) for name in self.names}
         return Chaos({name: lambda name=name: self.member(name) for name in self.names}, seed, odds)
 

@@ -23,8 +23,8 @@ from undrift.deploy.contract import Contract
 from undrift.deploy.conversation import Conversation
 from undrift.deploy.coordinator import Coordinator, State
 from undrift.deploy.faults import Struck
-from undrift.deploy.frames import PROTOCOL, Frame, FrameError, read_at_site, write
-from undrift.deploy.member import Member, TurnedAway
+from undrift.deploy.frames import PROTOCOL, Frame, FrameError, FromServer, read_at_site, write
+from undrift.deploy.member import Member
 from undrift.deploy.memory import InProcess, Snapshots
 from undrift.deploy.reception import Reception
 from undrift.deploy.site import Site
@@ -52,6 +52,7 @@ class Odds:
 
 BAD = Odds(lose=0.03, repeat=0.05, delay=0.1, cut=0.01, kill=0.007, kill_at_point=0.004, kill_server=0.003)
 LATENCY, AWAY = 0.01, 1.0
+TICK = 1e-6  # seconds: no shorter time passes, or the last bit of a sum could stop the clock
 
 
 class Chaos:
@@ -69,8 +70,11 @@ class Chaos:
         self.said: list[tuple[str, str]] = []  # what sites complained about
         self.counts: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
+        self.ignores: Callable[[str, FromServer], bool] = lambda site, frame: False  # whether a frame gets no answer
         self.spoil: Callable[[str, Frame], Frame | bytes | None] = lambda site, frame: frame
-        self._heap: list[tuple[float, int, bool, Callable[[], Event | None]]] = []  # when, order, outlives a server, what
+        self._heap: list[
+            tuple[float, int, bool, Callable[[], Event | None]]
+        ] = []  # when, order, outlives a server, what
         self._order = 0
         for site in make:
             self._connect_after(site, 0.0)
@@ -88,8 +92,13 @@ class Chaos:
     def drop(self, site: str, why: str) -> None:
         self._cut(site, why)
 
+    def stay_away(self, site: str) -> None:
+        """Its process ends, and nobody starts it again before `come_back`."""
+        self.down.add(site)
+        self.kill(site)
+
     def receive(self, seconds: float | None) -> Event | None:
-        until = None if seconds is None else self.now + max(seconds, 0.0)
+        until = None if seconds is None else self.now + max(seconds, TICK)
         while True:
             self._misfortune()
             if not self._heap or (until is not None and self._heap[0][0] > until):
@@ -118,6 +127,10 @@ class Chaos:
         self.down.discard(site)
         self.hung.discard(site)
         self._connect_after(site, 0.0)
+
+    def after(self, seconds: float, act: Callable[[], None]) -> None:
+        """Something that happens by itself."""
+        self._later(seconds, act, lasting=True)
 
     def strike(self, name: str) -> None:
         """At every point of the protocol."""
@@ -153,6 +166,9 @@ class Chaos:
     def _at_site(self, site: str, connection: int, content: bytes) -> None:
         if site in self.hung or site not in self.online or connection != self.connection[site]:
             return
+        frame = read_at_site(content)
+        if self.ignores(site, frame) or site not in self.online:
+            return
         took = self.slow.get(site, 0.0)
 
         def send(frame: Frame) -> None:
@@ -162,7 +178,7 @@ class Chaos:
                 self._post(lambda: event, took)
 
         try:
-            self.members[site].hear(read_at_site(content), send)
+            self.members[site].hear(frame, send)
         except Struck:
             self.kill(site)
         except FrameError as error:  # as a network does: a frame was lost before the welcome
@@ -266,7 +282,9 @@ class Federation:
             "test", self.states[name], lambda c: True, lambda c: b"", build, reset=reset, contract=self.contract
         )
 
-    def chaos(self, seed: int, odds: Odds = Odds(), disk: Callable[[str], Snapshots] = lambda name: InProcess()) -> Chaos:
+    def chaos(
+        self, seed: int, odds: Odds = Odds(), disk: Callable[[str], Snapshots] = lambda name: InProcess()
+    ) -> Chaos:
         self.disks = {name: disk(name) for name in self.names}
         return Chaos({name: lambda name=name: self.member(name) for name in self.names}, seed, odds)
 

@@ -108,7 +108,11 @@ def equal(one: ud.Result, other: ud.Result, tolerance: float) -> None:
     for name, column in other.history.items():
         exact = name.startswith("bytes") or name.endswith("gradients")
         np.testing.assert_allclose(
-            one.history[name], column, rtol=0 if exact else 1e3 * tolerance, atol=0 if exact else tolerance, err_msg=name
+            one.history[name],
+            column,
+            rtol=0 if exact else 1e3 * tolerance,
+            atol=0 if exact else tolerance,
+            err_msg=name,
         )
     assert (one.rounds, one.stopped) == (other.rounds, other.stopped)
 

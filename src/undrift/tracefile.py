@@ -41,6 +41,8 @@ class Row(msgspec.Struct):
     steps: list[Number]
     answered: list[Annotated[int, msgspec.Meta(ge=0, le=1)]]
     resets: list[Number] = []
+    columns: dict[str, int | float | None] = {}  # what was recorded, None where that is no number
+    clients: dict[str, list[int | float | None]] = {}  # of every client
 
     def traced(self) -> Traced:
         silent = frozenset(i for i, here in zip(self.ids, self.answered, strict=True) if not here)

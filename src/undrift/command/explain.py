@@ -11,11 +11,14 @@ from typing import Any
 from ..engine.description import Run
 from ..plan import full
 from ..recipe import Method
+from ..report.contract import contract_lines
 from ..report.diagram import cost_lines, diagram, memory_lines, prose_lines
 from ..report.protocol import Protocol, cut_network, protocol_of, stand_in
+from ..studies.agreement import Agreement
 from ..studies.method import StudyMethod, parameters_of, traced_by
+from ..studies.study import read_study
 from . import codes
-from .setting import study_method
+from .setting import study_method, vouched
 from .talk import Talk
 
 PLACEHOLDER = 0.1  # any number will do: shapes do not depend on it
@@ -23,6 +26,8 @@ PLACEHOLDER = 0.1  # any number will do: shapes do not depend on it
 
 def execute(arguments: argparse.Namespace) -> int:
     """The command."""
+    if arguments.deployed:
+        return _explain_deployed(arguments)
     asked = study_method(arguments.method, arguments).checked()
     made = placeholder_method(asked, arguments.steps)
     problem = cut_network() if made.recipe.split else stand_in(arguments.dim, arguments.dtype)
@@ -36,6 +41,19 @@ def execute(arguments: argparse.Namespace) -> int:
     head = f"{asked.title}   d = {problem.dim:,}, {problem.dtype}, τ = {arguments.steps}"
     where = " (a small network, cut after its hidden layer)" if made.recipe.split else ""
     _show(head + where, protocol, mathematics, asked.known.rule)
+    return codes.OK
+
+
+def _explain_deployed(arguments: argparse.Namespace) -> int:
+    """The contract of a study, as `undrift join` shows it."""
+    agreement = Agreement.of(vouched(read_study(arguments.method), arguments))
+    talk = Talk()
+    if arguments.json:
+        contract = json.loads(agreement.contract.document())
+        print(json.dumps({"hash": agreement.contract.hash, **contract}, indent=2, ensure_ascii=False))
+        return codes.OK
+    for line in contract_lines(agreement, talk.results.width):
+        talk.results.print(line)
     return codes.OK
 
 

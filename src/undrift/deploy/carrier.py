@@ -33,7 +33,7 @@ class Heard:
 
     site: str
     connection: int
-    content: bytes
+    content: bytes | bytearray
 
 
 Event = Connected | Lost | Heard

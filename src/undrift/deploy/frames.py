@@ -154,7 +154,7 @@ def write(frame: Frame) -> bytes:
     return _ENCODER.encode(frame)
 
 
-def read_at_server(content: bytes) -> FromSite:
+def read_at_server(content: bytes | bytearray) -> FromSite:
     """A frame from a site, checked.
 
     >>> read_at_server(b"nonsense")
@@ -164,12 +164,12 @@ def read_at_server(content: bytes) -> FromSite:
     return _read(_FROM_SITE, content, "a site")
 
 
-def read_at_site(content: bytes) -> FromServer:
+def read_at_site(content: bytes | bytearray) -> FromServer:
     """A frame from the server, checked."""
     return _read(_FROM_SERVER, content, "the server")
 
 
-def _read(decoder: msgspec.msgpack.Decoder[T], content: bytes, sender: str) -> T:
+def _read(decoder: msgspec.msgpack.Decoder[T], content: bytes | bytearray, sender: str) -> T:
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..gate import Count, NotNegative, Positive, Seed
 from ..problems.base import Problem
 from .networks import network
+from .sites import sites
 
 
 def digits(
@@ -141,7 +142,7 @@ def npz(path: str, kind: Literal["auto", "least_squares", "logistic"] = "auto", 
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     function.__name__: function
-    for function in (digits, least_squares, logistic_synthetic, quadratic, figure1, fedsplit, npz, network)
+    for function in (digits, least_squares, logistic_synthetic, quadratic, figure1, fedsplit, npz, network, sites)
 }
 
 

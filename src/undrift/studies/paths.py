@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-PATHS = {"npz": "path", "network": "data_dir"}
+PATHS = {"npz": "path", "network": "data_dir", "sites": "folder"}
 
 
 def absolute_paths(problem: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -228,5 +228,5 @@ def test_chaos_with_a_deadline_replays(tmp_path, name, seed):
 def test_a_deadline_needs_a_contract_that_knows_absences():
     own = Federation(ud.fedsgd(eta=0.1), least_squares(), rounds=2)
     talk = Conversation(own.chaos(0), own.names, lambda site, hello: None, deadline=1.0)
-    with pytest.raises(ud.InputError, match="plan=ud.plan.Absences"):
+    with pytest.raises(ud.InputError, match=r"plan=ud\.plan\.Absences"):
         Coordinator(own.run.contract, talk, parts=own.parts)

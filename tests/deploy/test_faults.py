@@ -23,7 +23,7 @@ def strike_at(name, count):
     return faults.at(name, count, die)
 
 
-@pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.parametrize("count", [1, 4])
 @pytest.mark.parametrize("point", faults.POINTS)
 @pytest.mark.parametrize("name", ["fedlin", "scaffold, cohorts"])
 def test_death_at_a_point_changes_nothing(name, point, count, tmp_path):
@@ -72,7 +72,9 @@ def test_the_environment_kills_a_real_process():
     assert run_python(code, UNDRIFT_DIE_AT="").stdout.split() == ["0", "1", "2", "3", "4"]
 
 
-@pytest.mark.parametrize("text", ["site:after-reply", "site:nowhere:1", "site:after-reply:0", "site:after-reply:-1", ":"])
+@pytest.mark.parametrize(
+    "text", ["site:after-reply", "site:nowhere:1", "site:after-reply:0", "site:after-reply:-1", ":"]
+)
 def test_a_fault_that_does_not_exist_is_refused(text):
     with pytest.raises(ud.InputError, match="NAME:COUNT"):
         faults.from_environment(text)

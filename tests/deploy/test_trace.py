@@ -136,9 +136,7 @@ BASE = {"rounds": ROUNDS, "seed": 3, **COHORTS}
 def traced(tmp_path_factory):
     """A run in which one of two members is silent in every second round."""
     plan = ud.describe(ud.scaffold(eta=0.05), logistic(), **BASE).plan.draw(1, ROUNDS)
-    rows = [
-        row(t + 1, (1, t % 2), ids=plan.ids[t].tolist(), steps=plan.steps[t].tolist()) for t in range(ROUNDS)
-    ]
+    rows = [row(t + 1, (1, t % 2), ids=plan.ids[t].tolist(), steps=plan.steps[t].tolist()) for t in range(ROUNDS)]
     return written(tmp_path_factory.mktemp("traced"), *rows)
 
 

@@ -11,7 +11,7 @@ import dataclasses
 import heapq
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,9 @@ from undrift.deploy.contract import Contract
 from undrift.deploy.conversation import Conversation
 from undrift.deploy.coordinator import Coordinator, State
 from undrift.deploy.faults import Struck
-from undrift.deploy.frames import PROTOCOL, Frame, FrameError, read_at_site, write
-from undrift.deploy.member import Member, TurnedAway
-from undrift.deploy.memory import InProcess, Snapshots
+from undrift.deploy.frames import PROTOCOL, Frame, FrameError, FromServer, read_at_site, write
+from undrift.deploy.member import Member
+from undrift.deploy.memory import NEVER, InProcess, Snapshots
 from undrift.deploy.reception import Reception
 from undrift.deploy.site import Site
 from undrift.engine.loopback import pass_messages
@@ -50,14 +50,17 @@ class Odds:
     kill_server: float = 0.0
 
 
+CALM = Odds()
 BAD = Odds(lose=0.03, repeat=0.05, delay=0.1, cut=0.01, kill=0.007, kill_at_point=0.004, kill_server=0.003)
 LATENCY, AWAY = 0.01, 1.0
+TOO_LONG = 1e5  # virtual seconds of a run in a test
+TICK = 1e-6  # seconds: no shorter time passes, or the last bit of a sum could stop the clock
 
 
 class Chaos:
     """Sites in this process behind a bad network. `slow`: seconds that a site takes for an answer; `hung`: for ever."""
 
-    def __init__(self, make: dict[str, Callable[[], Member]], seed: int, odds: Odds = Odds()) -> None:
+    def __init__(self, make: dict[str, Callable[[], Member]], seed: int, odds: Odds = CALM) -> None:
         self.make, self.random, self.odds = make, random.Random(seed), odds
         self.now = 0.0
         self.members: dict[str, Member] = {}
@@ -69,6 +72,7 @@ class Chaos:
         self.said: list[tuple[str, str]] = []  # what sites complained about
         self.counts: Counter[str] = Counter()
         self.sent: Counter[str] = Counter()
+        self.ignores: Callable[[str, FromServer], bool] = lambda site, frame: False  # whether a frame gets no answer
         self.spoil: Callable[[str, Frame], Frame | bytes | None] = lambda site, frame: frame
         self._heap: list[
             tuple[float, int, bool, Callable[[], Event | None]]
@@ -90,10 +94,16 @@ class Chaos:
     def drop(self, site: str, why: str) -> None:
         self._cut(site, why)
 
+    def stay_away(self, site: str) -> None:
+        """Its process ends, and nobody starts it again before `come_back`."""
+        self.down.add(site)
+        self.kill(site)
+
     def receive(self, seconds: float | None) -> Event | None:
-        until = None if seconds is None else self.now + max(seconds, 0.0)
+        until = None if seconds is None else self.now + max(seconds, TICK)
         while True:
             self._misfortune()
+            assert self.now < TOO_LONG, "time passes and nothing happens: the protocol is stuck"
             if not self._heap or (until is not None and self._heap[0][0] > until):
                 assert until is not None, "nothing can happen any more: the protocol is stuck"
                 self.now = until
@@ -120,6 +130,10 @@ class Chaos:
         self.down.discard(site)
         self.hung.discard(site)
         self._connect_after(site, 0.0)
+
+    def after(self, seconds: float, act: Callable[[], None]) -> None:
+        """Something that happens by itself."""
+        self._later(seconds, act, lasting=True)
 
     def strike(self, name: str) -> None:
         """At every point of the protocol."""
@@ -155,6 +169,9 @@ class Chaos:
     def _at_site(self, site: str, connection: int, content: bytes) -> None:
         if site in self.hung or site not in self.online or connection != self.connection[site]:
             return
+        frame = read_at_site(content)
+        if self.ignores(site, frame) or site not in self.online:
+            return
         took = self.slow.get(site, 0.0)
 
         def send(frame: Frame) -> None:
@@ -164,7 +181,7 @@ class Chaos:
                 self._post(lambda: event, took)
 
         try:
-            self.members[site].hear(read_at_site(content), send)
+            self.members[site].hear(frame, send)
         except Struck:
             self.kill(site)
         except FrameError as error:  # as a network does: a frame was lost before the welcome
@@ -204,7 +221,7 @@ class Book:
     def __init__(self, trace: Path | None = None, deadline: float | None = None) -> None:
         self.kept: Any = None
         self.trace = trace
-        self.with_memory: set[int] = set()
+        self.states: dict[str, str] = {}  # site -> its state directory
         if trace is not None:
             from undrift import tracefile
 
@@ -248,7 +265,9 @@ class Federation:
             self.own = [self.run.problem.only(i) for i in range(len(self.names))]
         self.disks: dict[str, Snapshots] = {}
         self.states = {name: name for name in self.names}
-        self.reset: set[str] = set()
+        self.reset: set[str] = set()  # sites that begin without memory when they are started next
+        self.lives = 0
+        self.watched: list[tuple[str, str]] = []
 
     def simulated(self, **changes: Any) -> ud.Result:
         return ud.run(self.method, self.problem, **{**self.arguments, **changes})
@@ -268,16 +287,14 @@ class Federation:
             "test", self.states[name], lambda c: True, lambda c: b"", build, reset=reset, contract=self.contract
         )
 
-    def chaos(
-        self, seed: int, odds: Odds = Odds(), disk: Callable[[str], Snapshots] = lambda name: InProcess()
-    ) -> Chaos:
+    def chaos(self, seed: int, odds: Odds = CALM, disk: Callable[[str], Snapshots] = lambda name: InProcess()) -> Chaos:
         self.disks = {name: disk(name) for name in self.names}
         return Chaos({name: lambda name=name: self.member(name) for name in self.names}, seed, odds)
 
     def play(self, chaos: Chaos, book: Book | None = None, watch: Any = None, **talk: Any) -> ud.Result:
         """The whole run, however often its server dies."""
         book = book or Book()
-        self.lives = 0
+        self.lives, self.watched = 0, []
         with faults.armed(chaos.strike) if chaos.odds.kill_at_point else contextlib.nullcontext():
             while True:
                 self.lives += 1
@@ -289,8 +306,7 @@ class Federation:
 
     def serve(self, chaos: Chaos, book: Book, watch: Any = None, **talk: Any) -> Coordinator:
         """A server as it is after a restart."""
-        self.watched: list[tuple[str, str]] = [] if self.lives == 1 else self.watched
-        hall = Reception(self.contract, lambda site, facts: None, b"all", dict(self.reception_states()))
+        hall = Reception(self.contract, lambda site, facts: None, b"all", book.states)
         conversation = Conversation(
             chaos,
             self.names,
@@ -299,21 +315,23 @@ class Federation:
             watch=watch or (lambda site, what: self.watched.append((site, what))),
             **{"resend": 5.0, **talk},
         )
+
+        def keep(state: State) -> None:
+            book.keep(state)
+            note_memory()
+
+        def note_memory() -> None:
+            bases = zip(self.names, conversation.base, strict=True)
+            hall.with_memory = {name for name, base in bases if base != NEVER}
+
         coordinator = Coordinator(
             self.run.contract,
             conversation,
-            keep=book.keep,
+            keep=keep,
             reference=self.run.reference,
             server_data=self.run.problem.server_data,
             parts=self.parts,
         )
         book.restore(coordinator.state)
-        hall.with_memory = {name for name, base in zip(self.names, conversation.base, strict=True) if base >= 0}
+        note_memory()
         return coordinator
-
-    lives = 0
-    watched: list[tuple[str, str]] = []
-
-    def reception_states(self) -> Iterator[tuple[str, str]]:
-        """What the server remembers of the sites' state directories."""
-        yield from ((name, name) for name in self.names)

@@ -6,6 +6,7 @@ captured number are different programs, and the jaxpr shows it.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 from collections.abc import Iterator
@@ -67,17 +68,18 @@ def plan_digest_after(plan: Plan, rounds: int) -> Any:
 def plan_digest(plan: Plan) -> Any:
     """The hash of a plan before round 1: all of it, where the library draws it, for that follows from a few numbers."""
     digest = hashlib.sha256()
-    if plan.settled:
+    drawn = dataclasses.replace(plan, absences=None)
+    if drawn.settled:
         digest.update(repr((plan.clients, str(plan.participation), plan.failures, plan.seed)).encode())
-        for part in plan.draw(1, SOME):
+        for part in drawn.draw(1, SOME):
             _add(digest, np.asarray([]) if part is None else np.asarray(part))
-    elif plan.absences is not None:
+    if plan.absences is not None:
         digest.update(b"trace")  # never the run without one, not even before round 1
     return digest
 
 
 def add_rounds(digest: Any, plan: Plan, draw: Draw) -> Any:
-    """The hash with these rounds too, where a user's function draws them: only its answers say what it is."""
+    """The hash with these rounds too, where a user's function or a trace says them: only what it says tells what it is."""
     if not plan.settled:
         parts = [np.asarray(part, np.int64) for part in draw if part is not None]
         digest.update(np.concatenate(parts, axis=1).tobytes())  # row by row, however many are drawn at once

@@ -55,7 +55,7 @@ def _play(run: Run, server: ServerNode, observe: Observer | None) -> Result:
     for t in range(run.rounds + 1):
         for i in resets.get(t, ()):
             _forget(server, i)
-        plan = server.play_round(t)
+        plan = server.play_round(t, run.plan.draw(max(t, 1), 1))
         chronicle.note(t, plan, server)
         if observe is not None and observe(recorder.history()) and recorder.stopped is None:
             recorder.stopped = f"the observer asked for it after round {t}"

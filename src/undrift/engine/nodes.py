@@ -37,6 +37,7 @@ from .layout import memory_shapes, message_programs
 from .ledger import LINKS
 
 MEASURE = -1  # the place of the exchange that evaluates a model
+OF_THE_MODEL = ("sq_distance",)  # columns that no client has a say in
 
 
 class Call(NamedTuple):
@@ -270,7 +271,7 @@ class ServerNode:
     def evaluate(self) -> Evaluation:
         """Ask every client about the model; off the ledger. The server's own data are a second source.
 
-        What a client that gave no answer would have said is NaN, and so is every mean over all.
+        What a client that gave no answer would have said is NaN, and so is everything that is made of all answers.
         """
         run, x = self.run, self.x
         optimum = () if self.reference is None else jnp.asarray(self.reference.x)
@@ -285,12 +286,16 @@ class ServerNode:
         answers, told = _stack([known.get(i, unknown) for i in range(run.population.clients)])
         weights = jnp.asarray(self.weights)
         found = summarise(x, answers, weights, self.reference, run.per_client)
-        columns = dict(found.columns)
+        columns, clients = dict(found.columns), dict(found.clients)
         if run.diagnostics and run.algorithm.diagnostics is not None:
             columns |= run.algorithm.diagnostics.server(self.memory, told, weights)
+        if not self.complete:
+            here = np.isin(np.arange(run.population.clients), list(known))
+            columns = {name: value if name in OF_THE_MODEL else np.nan for name, value in columns.items()}
+            clients = {name: np.where(here, rows, np.nan) for name, rows in clients.items()}
         if self.server_data is not None:
             columns |= self.server_data.measure(x)
-        return found._replace(columns=columns)
+        return found._replace(columns=columns, clients=clients)
 
     def _steps(
         self, program: Program, place: int, call: Call, ids: np.ndarray, steps: np.ndarray, in_turn: bool = False

@@ -251,7 +251,7 @@ class Run:
         return {
             "method": str(self.method),
             **theorem,
-            "problem": repr(self.data),
+            "problem": str(self.population) if self.data is None else repr(self.data),
             "rounds": self.rounds,
             "steps": str(self.steps) if not callable(self.steps) else "a function of the round",
             "participation": str(self.participation),

@@ -48,6 +48,9 @@ class Population:
         """f_i of a client with these data."""
         return self.kind.view_of(self.static, shared, row)
 
+    def __str__(self) -> str:
+        return f"<{self.name}: {self.clients} clients, d = {self.dim}, {self.dtype}>"
+
     @property
     def default_oracle(self) -> Oracle:
         """How clients take gradients where the user does not say."""

@@ -15,7 +15,7 @@ from .catalogue import PROBLEMS
 from .method import method_table
 from .own import MARK
 from .partition import PARTITIONS
-from .schema import WORDS, MethodWords, RunTable, table_of
+from .schema import WORDS, DeployTable, MethodWords, RunTable, table_of
 
 KINDS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "compressor": COMPRESSORS,
@@ -30,7 +30,7 @@ def document() -> dict[str, Any]:
     """The schema of a whole study file.
 
     >>> sorted(document()["properties"])
-    ['method', 'problem', 'run']
+    ['deploy', 'method', 'problem', 'run']
     """
     problems = [table_of(make, f"problem_{name}", name=Literal[name]) for name, make in PROBLEMS.items()]
     methods = [method_table(make, f"method_{name}", Literal[name]) for name, make in METHODS.items()]
@@ -38,7 +38,7 @@ def document() -> dict[str, Any]:
               for kind, choices in KINDS.items()}  # fmt: skip
     inverse = table_of(Inverse, "schedule_inverse", schedule=Literal["inverse"])
     named = [table for tables in things.values() for table in tables]
-    tables: list[type[Table]] = [RunTable, MethodWords, *problems, *methods, inverse, *named]
+    tables: list[type[Table]] = [RunTable, DeployTable, MethodWords, *problems, *methods, inverse, *named]
     _, parts = msgspec.json.schema_components(tables, ref_template="#/$defs/{name}")
     parts["schedule"] = {"anyOf": [_ref(inverse), _optax()]}
     parts["number"] = {"anyOf": [{"type": "number"}, {"const": "theorem"}, {"$ref": "#/$defs/schedule"}]}
@@ -57,6 +57,7 @@ def document() -> dict[str, Any]:
         "properties": {
             "problem": {"$ref": "#/$defs/problem"},
             "run": _ref(RunTable),
+            "deploy": _ref(DeployTable),
             "method": {"anyOf": [{"type": "array", "items": one}, one]},
         },
         "$defs": {name: parts[name] for name in sorted(parts)},

@@ -86,6 +86,24 @@ class RunTable(Table):
     link: Means | None = None
 
 
+SiteName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
+        extra={"rule": "a name of letters, digits, dots, dashes and underscores, at most 63 of them"},
+        examples=["cleveland"],
+    ),
+]
+
+
+class DeployTable(Table):
+    """Who takes part in a deployed run (`undrift serve`), and how long the server waits for them."""
+
+    # `sites`: names of their certificates, client 0 first; `deadline`: seconds, without it everybody is waited for.
+    sites: Annotated[list[SiteName], Meta(min_length=1)] | None = None
+    deadline: Positive | None = None
+
+
 class MethodWords(Table):
     """The keys that every table [[method]] has."""
 

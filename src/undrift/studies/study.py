@@ -24,10 +24,10 @@ from .build import ORACLES, PARTICIPATION, build_steps, build_stop
 from .catalogue import PROBLEMS
 from .method import StudyMethod
 from .paths import absolute_paths
-from .schema import RunTable, defaults, table_of
+from .schema import DeployTable, RunTable, defaults, table_of
 from .words import construct, located
 
-TABLES = ("problem", "run", "method")
+TABLES = ("problem", "run", "method", "deploy")
 DEFAULTS: Mapping[str, Any] = defaults(RunTable)
 ALWAYS_WRITTEN = ("rounds", "steps", "seed")
 LARGEST_FILE = 10_000_000  # bytes
@@ -41,6 +41,7 @@ class Study:
     run: Mapping[str, Any] = dataclasses.field(default_factory=lambda: DEFAULTS)  # every word of it
     methods: tuple[StudyMethod, ...] = ()
     source: str = "command line"
+    deploy: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def but(self, **changes: Any) -> Study:
         """The same study with some of its tables changed."""
@@ -50,6 +51,15 @@ class Study:
         """The same study with these words over its table [run]."""
         check(RunTable, words, "the run")
         return self.but(run={**self.run, **words})
+
+    def with_deploy(self, words: Mapping[str, Any]) -> Study:
+        """The same study with these words over its table [deploy]."""
+        check(DeployTable, words, "the deployment")
+        sites = words.get("sites") or []
+        twice = next((name for name in sites if sites.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"sites have different names, got {twice!r} more than once: name each once")
+        return self.but(deploy={**self.deploy, **words})
 
     def trusted(self) -> Study:
         """The same study; the user says that the files of methods which it names may run."""
@@ -109,7 +119,8 @@ class Study:
 
     def words(self) -> dict[str, Any]:
         run = {key: self.run[key] for key in DEFAULTS if key in ALWAYS_WRITTEN or self.run[key] != DEFAULTS[key]}
-        return {"problem": dict(self.problem), "run": run, "method": [method.words() for method in self.methods]}
+        deploy = {"deploy": dict(self.deploy)} if self.deploy else {}
+        return {"problem": dict(self.problem), "run": run, **deploy, "method": [one.words() for one in self.methods]}
 
     def to_toml(self, comments: tuple[str, ...] = ()) -> str:
         words = _for_toml(self.words())
@@ -161,7 +172,8 @@ def study_from(tables: Mapping[str, Any], source: str, folder: Path = Path()) ->
             with located(source):
                 raise unknown("table", name, TABLES)
     problem, run, methods = tables.get("problem", {}), tables.get("run", {}), tables.get("method", [])
-    for name, table in (("problem", problem), ("run", run)):
+    deploy = tables.get("deploy", {})
+    for name, table in (("problem", problem), ("run", run), ("deploy", deploy)):
         if not isinstance(table, Mapping):
             raise InputError(f"{source}: {name} must be a table [{name}], got {shown(table)}")
     if isinstance(methods, Mapping):
@@ -173,6 +185,8 @@ def study_from(tables: Mapping[str, Any], source: str, folder: Path = Path()) ->
         study = study.but(problem=checked_problem(problem, folder) if problem else {})
     with located(study.place("[run]")):
         study = study.with_run(run)
+    with located(study.place("[deploy]")):
+        study = study.with_deploy(deploy)
     entries = []
     for number, words in enumerate(methods):
         with located(study.place(f"[[method]] number {number + 1}")):

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,7 @@ class Federation:
         connection = {"address": f"127.0.0.1:{self.port}", "root-certificates": str(self.folder / "tls" / "ca.pem")}
         home = self.folder / "home"
         home.mkdir(parents=True, exist_ok=True)
-        (home / "config.toml").write_text(
-            tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: connection}})
-        )
+        (home / "config.toml").write_text(tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: connection}}))
         try:
             self._start_link()
         except BaseException:
@@ -71,7 +69,14 @@ class Federation:
         self._start(
             "superlink",
             ["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port), "--enable-supernode-auth"],
-            ["--ssl-certfile", f"{tls}/link.pem", "--ssl-keyfile", f"{tls}/link.key", "--ssl-ca-certfile", f"{tls}/ca.pem"],
+            [
+                "--ssl-certfile",
+                f"{tls}/link.pem",
+                "--ssl-keyfile",
+                f"{tls}/link.key",
+                "--ssl-ca-certfile",
+                f"{tls}/ca.pem",
+            ],
             ["--disable-runtime-dependency-installation", "--database", f"{self.folder}/link.db"],
         )
         self._until(lambda: listening(self.port), "superlink")
@@ -244,7 +249,9 @@ def _name(words: str) -> x509.Name:
 def _blank(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
     now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
-    return builder.serial_number(x509.random_serial_number()).not_valid_before(now - day).not_valid_after(now + 30 * day)
+    return (
+        builder.serial_number(x509.random_serial_number()).not_valid_before(now - day).not_valid_after(now + 30 * day)
+    )
 
 
 def _signal_group(process: subprocess.Popen[bytes], sign: signal.Signals) -> None:

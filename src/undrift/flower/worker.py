@@ -91,7 +91,8 @@ def work(folder: Path) -> int:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 1):  # nothing is ever sent: the pipe closes when the process that holds it dies
+        pass
     os._exit(SERVER_GONE)
 
 

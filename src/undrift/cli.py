@@ -12,7 +12,8 @@ from .command.parser import build_parser
 from .command.streams import no_interrupt_is_lost, patient_streams
 from .errors import InputError, StorageError
 
-NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data", "schema")
+NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data", "schema", "serve", "join", "rehearse",
+         "replay")  # fmt: skip
 COMMANDS = {name: name for name in NAMES} | {"list": "listing"}
 
 

@@ -56,7 +56,7 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
     talk.note(f"written to {directory.path}")
     if interrupted:
         talk.notes.print(f"stopped after {len(outcomes)} of {len(entries)} methods")
-        talk.notes.print(continue_with("compare", directory))
+        talk.notes.print(continue_with(directory))
         return codes.INTERRUPTED
     return _code(study, summary["diverged"], talk)
 

@@ -28,11 +28,15 @@ from ..studies.study import Study, read_study
 from .versions import versions
 
 STUDY, SUMMARY, PAGE = "study.toml", "summary.json", "page.html"
-RESULTS = ("history.csv", "model.npy", "iterates.npy", "clients.npz", "grid.csv", "models.npz")
+RESULTS = ("history.csv", "model.npy", "iterates.npy", "clients.npz", "grid.csv", "models.npz", "contract.json", "trace.jsonl",
+           "standardisation.json")  # fmt: skip
 DRAWN = (PAGE, "figure.png", "figure.svg", "gap-per-*.png", "gap-per-*.svg", "loss-per-*.png", "loss-per-*.svg")
 CHECKPOINTS = ("checkpoint.npz", "checkpoint-*.npz")
-OF_A_RUN, OF_A_COMPARISON = ("checkpoint.npz", "model.npy"), ("checkpoint-*.npz", "grid.csv", "models.npz")
-OTHERS = {"run": ("compare", OF_A_COMPARISON), "compare": ("run", OF_A_RUN)}
+MADE_BY = (  # the first of which a file is there
+    ("serve", ("contract.json",)),
+    ("compare", ("checkpoint-*.npz", "grid.csv", "models.npz")),
+    ("run", ("checkpoint.npz", "model.npy")),
+)
 LONGEST_STEM = 100
 
 
@@ -121,9 +125,9 @@ class RunDirectory:
         """Refuse to resume anything but what is there."""
         if self.study().words() != study.words():
             raise InputError(f"{self.path} holds another run than these flags describe: resume it without them")
-        command, foreign = OTHERS[self.command]
-        if self._found(foreign):
-            raise InputError(f"{self.path} was made by `undrift {command}`: resume it with that")
+        maker = next((command for command, marks in MADE_BY if self._found(marks)), self.command)
+        if maker != self.command:
+            raise InputError(f"{self.path} was made by `undrift {maker}`: resume it with that")
 
     def finished(self, *endings: str) -> dict[str, Any] | None:
         """The summary, if the run in it came to one of these ends and everything that it left is there."""
@@ -234,9 +238,11 @@ def _remove_if_empty(path: Path) -> None:
         path.rmdir()
 
 
-def continue_with(command: str, directory: RunDirectory) -> str:
+def continue_with(directory: RunDirectory) -> str:
     """The command that goes on with what is half done."""
-    return f"continue with: undrift {command} --out {shlex.quote(str(directory.path))} --resume"
+    if directory.command == "serve":
+        return f"continue with: {command_line()}"
+    return f"continue with: undrift {directory.command} --out {shlex.quote(str(directory.path))} --resume"
 
 
 def command_line() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import functools
 import re
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from ..errors import InputError
 from ..gate import Count, NotNegative, Positive, Seed, check_sound, check_value, scalar
 from ..studies.schema import Rounds, RunTable, StepSize, field_types
 from .codes import EXIT_CODES
+from .parser_deploy import add_deployment
 
 EXIT_TEXT = "exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
 NOTATION = """names with arguments are written name:value,key=value, here as in study files:
@@ -78,7 +80,9 @@ def build_parser() -> Parser:
         "  undrift list                                 methods, problems, compressors, oracles, participation\n"
         "  undrift schema                               the JSON Schema of study files, for editors\n"
         "  undrift partition --data digits --clients 20 --how exdir:classes=2,alpha=10 --out runs/parts\n"
-        "  undrift data                                 data sets, and where they are\n\n" + EXIT_TEXT,
+        "  undrift data                                 data sets, and where they are\n"
+        "  undrift rehearse --chaos 3                   deploy on this machine, kill processes, compare with the simulation\n"
+        "  undrift serve study.toml --certs pki/server  a real deployment: certs, serve, join, replay\n\n" + EXIT_TEXT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="show the versions of undrift and its libraries")
@@ -92,6 +96,7 @@ def build_parser() -> Parser:
     _add_schema(commands)
     _add_partition(commands)
     _add_data(commands)
+    add_deployment(functools.partial(_command, commands), of_kind)
     return parser
 
 
@@ -316,7 +321,11 @@ def _add_explain(commands: Any) -> None:
         "  undrift explain fedlin --dim 100 --up top_k:50\n"
         "  undrift explain my_method.py:factory --steps 10",
     )
-    explain.add_argument("method", metavar="METHOD", help="a name, or path/to/file.py:factory")
+    explain.add_argument("method", metavar="METHOD", help="a name, or path/to/file.py:factory; with --deployed a study file")
+    explain.add_argument(
+        "--deployed", action="store_true", help="of STUDY.toml: the contract that `undrift serve` would show to its sites"
+    )
+    explain.add_argument("--trust", action="store_true", help="run the program that the study file names, unasked")
     explain.add_argument("--dim", type=of_kind(Count), default=100, metavar="D", help="length of the model (100)")
     explain.add_argument(
         "--steps", type=of_kind(Count), default=10, metavar="τ", help="local steps, for the count of gradients (10)"

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
-from typing import Any, NamedTuple
 
-from ..engine.history import History, Result
+from ..engine.history import History
 from ..engine.simulate import simulate
-from ..errors import DivergenceError, InputError, Interrupted, StorageError
-from ..report.promise import Promise, promise_of
+from ..errors import InputError
 from ..studies.entries import Entry, ready
-from ..studies.relative import relative_gap
 from ..studies.study import Study
 from . import codes
 from .devices import prepare_devices
-from .directory import PAGE, RunDirectory, continue_with
+from .directory import RunDirectory
+from .ending import End, end_of, leave, shown, tell
 from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
 from .talk import Stop, Talk
 
@@ -38,14 +34,14 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
         directory.check_holds(study)
         if (found := directory.finished("finished", "diverged")) is not None:
             talk.note(f"the run in {directory.path} is {found['status']}: nothing to resume")
-            return _shown(found, arguments.json, codes.OK if found["status"] == "finished" else codes.DIVERGED)
+            return shown(found, arguments.json, codes.OK if found["status"] == "finished" else codes.DIVERGED)
         if (loss := directory.loss()) is not None:
             talk.note(loss)
     directory.open(study, notes, f"{study.methods[0].name.rpartition('.py:')[2]}-{study.problem.get('name', '')}")
     end = _play(entry, directory, talk, arguments)
-    summary = _leave(study, entry, directory, end, arguments.no_figures)
-    _tell(entry, directory, end, talk, arguments.json)
-    return _shown(summary, arguments.json, end.code)
+    summary = leave(study, entry, directory, end, arguments.no_figures)
+    tell(entry, directory, end, talk, arguments.json)
+    return shown(summary, arguments.json, end.code)
 
 
 def _study(arguments: argparse.Namespace, directory: RunDirectory) -> Study:
@@ -72,16 +68,6 @@ def one_method(study: Study, arguments: argparse.Namespace) -> Study:
     return study.but(methods=(method.with_parameters(**{key: values[0] for key, values in method.grid.items()}),))
 
 
-class End(NamedTuple):
-    """How a run ended."""
-
-    status: str
-    code: int
-    result: Result
-    promised: Promise | None
-    error: Exception | None = None  # what went wrong
-
-
 def _play(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse.Namespace) -> End:
     run = entry.runs[0]
     with talk.progress() as bar, Stop() as stop:
@@ -91,27 +77,16 @@ def _play(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse
             bar.update(task, completed=history.length - 1)
             stop.heard()
 
-        status, code = "finished", codes.OK
-        error: Exception | None = None
-        try:
-            result = simulate(
+        return end_of(
+            run,
+            lambda: simulate(
                 run,
                 observe=observe,
                 checkpoint=directory.mine,
                 checkpoint_seconds=arguments.checkpoint_seconds,
                 resume=arguments.resume,
-            )
-        except Interrupted as stopped:
-            status, code, result, error = "interrupted", codes.INTERRUPTED, stopped.result, stopped
-        except DivergenceError as diverged:
-            status, code, result, error = "diverged", codes.DIVERGED, diverged.result, diverged
-        except StorageError as refused:  # of a checkpoint: what was computed is kept as far as there is room
-            if refused.result is None:
-                raise
-            result = refused.result
-            if result.rounds < run.rounds and result.stopped is None:
-                status, code, error = "interrupted", codes.STORAGE, refused
-    return End(status, code, result, promise_of(run, result), error)
+            ),
+        )
 
 
 def _notes(entry: Entry) -> tuple[str, ...]:
@@ -120,61 +95,3 @@ def _notes(entry: Entry) -> tuple[str, ...]:
         f"{name} = {choice.value:g} {'by theorem' if choice.by_theorem else 'was not given'}: {choice.why}"
         for name, choice in entry.chosen.items()
     )
-
-
-def _leave(study: Study, entry: Entry, directory: RunDirectory, end: End, no_figures: bool) -> dict[str, Any]:
-    """All files; the summary."""
-    content = {
-        "status": end.status,
-        "label": entry.label,
-        **end.result.summary(),
-        "study": study.words(),
-        "seeds": {"run": entry.runs[0].seed, "data": study.problem.get("data_seed", 0)},
-        "chosen": {name: {"value": choice.value, "why": choice.why} for name, choice in entry.chosen.items()},
-        "resources": str(entry.runs[0].resources),
-        "theorem": None if end.promised is None else end.promised.claim(),
-    }
-
-    def draw(folder: Path, summary: dict[str, Any]) -> None:
-        _draw(study, entry, end, folder, summary)
-
-    try:
-        return directory.leave(content, end.result.save_arrays, None if no_figures else draw)
-    except StorageError as refused:
-        raise end.error if isinstance(end.error, StorageError) else refused from refused
-
-
-def _draw(study: Study, entry: Entry, end: End, folder: Path, summary: dict[str, Any]) -> None:
-    from ..report.figures import curve_from, write_figures
-    from ..report.page import write_page
-    from ..report.page.results import run_document
-
-    history = end.result.history
-    measure = "gap" if "gap" in history else "loss"
-    columns = {name: column[None, :] for name, column in history.items()}
-    values = relative_gap(columns["gap"]) if measure == "gap" else columns["loss"]
-    curve = curve_from(entry.label, entry.method.known.colour or entry.method.name, values, columns)
-    write_figures([curve], folder, study.title, measure, singles=False)
-    write_page(folder / PAGE, run_document(study, entry, end.result, summary, end.promised))
-
-
-def _tell(entry: Entry, directory: RunDirectory, end: End, talk: Talk, as_json: bool) -> None:
-    from ..report.tables import run_table
-
-    if not as_json:
-        talk.results.print(run_table(entry.label, repr(entry.runs[0].problem), end.result))
-    if end.promised is not None:
-        talk.note(str(end.promised.verdict))
-    if end.result.stopped is not None:
-        talk.note(f"stopped: {end.result.stopped}")
-    talk.note(f"written to {directory.path}")
-    if end.error is not None:
-        talk.notes.print(f"undrift: {end.error}")
-    if end.status == "interrupted":
-        talk.notes.print(continue_with("run", directory))
-
-
-def _shown(summary: dict[str, Any], as_json: bool, code: int) -> int:
-    if as_json:
-        print(json.dumps(summary, indent=2, ensure_ascii=False))
-    return code

@@ -116,10 +116,17 @@ class Conversation:
         for i in self.told:
             self.base[i] = self.round
 
-    def finish(self, words: str) -> None:
-        """Tell everybody who is there that the run is over."""
-        for i in list(self.present):
-            self._send(i, Finished(words))
+    def finish(self, words: str, until: float) -> None:
+        """Tell everybody that the run is over; those that are away may come back until then to hear it."""
+        told: set[int] = set()
+        while True:
+            for i in set(self.present) - told:
+                self._send(i, Finished(words))
+                told.add(i)
+            now = self.clock()
+            if len(told) == len(self.sites) or now >= until:
+                return
+            self._one_event(until - now)
 
     def absent(self, clients: Iterable[int]) -> frozenset[int]:
         """Those that have been away for longer than a deadline: waiting for them again would cost one each round."""

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .. import precision
 from ..engine.nodes import MEASURE, Call, ClientNode
 from .frames import Answer, Ask, Behind, Commit, Committed, Finished, Frame, FrameError, FromServer, Look, Saw
 from .memory import NEVER, Snapshots
@@ -34,6 +35,10 @@ class Site:
 
     def hear(self, frame: FromServer) -> Frame | None:
         """The answer to a frame, or None where there is none."""
+        with precision.scope(self.node.parts.contract.population.dtype):
+            return self._hear(frame)
+
+    def _hear(self, frame: FromServer) -> Frame | None:
         if isinstance(frame, Ask):
             return self._ask(frame)
         if isinstance(frame, Commit):

@@ -84,7 +84,7 @@ def protocol_of(run: Run) -> Protocol:
 
 
 def _protocol_of(run: Run) -> Protocol:
-    algorithm, steps = run.algorithm, int(np.max(np.asarray(run.steps)))
+    algorithm, steps = run.algorithm, int(run.plan.draw(1, 1).steps.max())
     absent = run.but(failures=0.5).algorithm.exchanges  # where clients may have missed the last round
     memory = memory_shapes(algorithm, run.population)
     names = _server_names(algorithm, memory.server)
@@ -104,15 +104,16 @@ def _protocol_of(run: Run) -> Protocol:
         return found
 
     ledger = Ledger(algorithm, run.shapes, run.population.sizes, run.oracle)
-    plan = Draw(None, np.full((1, CLIENTS), steps, np.int64), None)
+    clients = run.population.clients
+    plan = Draw(None, np.full((1, clients), steps, np.int64), None)
     opening, special = len(exchanges(algorithm.start)), algorithm.first or ()
     return Protocol(
         rows(algorithm.start, 0),
         rows(special, opening),
         rows(algorithm.round, opening + len(exchanges(special))),
         _memory(memory, names),
-        {name: int(column[0]) // CLIENTS for name, column in ledger.rounds(plan, 2).items()},
-        {name: int(column[0]) // CLIENTS for name, column in ledger.start().items()},
+        {name: int(column[0]) // clients for name, column in ledger.rounds(plan, 2).items()},
+        {name: int(column[0]) // clients for name, column in ledger.start().items()},
     )
 
 

@@ -78,7 +78,7 @@ def run_document(
             {} if promise is None else {label: promise},
             {label: result},
         ),
-        "tables": [_from_terminal(run_table(label, repr(entry.runs[0].problem), result))],
+        "tables": [_from_terminal(run_table(label, entry.runs[0].words()["problem"], result))],
     }
 
 

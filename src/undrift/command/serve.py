@@ -1,0 +1,155 @@
+"""`undrift serve`: the server of a deployed study."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.live import Live
+
+from .. import files
+from ..deploy.watch import Watched
+from ..engine.history import History, Result
+from ..errors import InputError
+from ..studies.agreement import Agreement
+from ..studies.entries import Entry
+from ..studies.serving import serve
+from ..studies.study import Study, read_study
+from . import codes
+from .directory import STUDY, RunDirectory, names_in
+from .ending import end_of, leave, shown, tell
+from .setting import vouched
+from .sites_table import Board
+from .talk import Stop, Talk
+
+CONTRACT = "contract.json"
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """The command."""
+    continues = arguments.out is not None and not arguments.overwrite and STUDY in names_in(Path(arguments.out))
+    with RunDirectory("serve", arguments.out, arguments.overwrite, continues) as directory:
+        return _execute(arguments, directory, Talk(arguments.quiet, arguments.json))
+
+
+def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> int:
+    study = _study(arguments, directory)
+    agreement = Agreement.of(study)
+    if directory.holds_a_run() and not arguments.overwrite:
+        directory.check_holds(agreement.study)
+        if (found := directory.finished("finished", "diverged")) is not None:
+            talk.note(f"the run in {directory.path} is {found['status']}: nothing to serve")
+            return shown(found, arguments.json, codes.OK if found["status"] == "finished" else codes.DIVERGED)
+    from ..deploy.grpc_server import GrpcCarrier  # needs the extra `grpc`
+
+    sites = set(agreement.contract.sites)
+    with contextlib.closing(
+        GrpcCarrier(
+            Path(arguments.certs),
+            arguments.port,
+            lambda site: None if site in sites else f"{site} is no site of this run",
+            host=arguments.host,
+            limit=agreement.longest_frame(),
+        )
+    ) as carrier:
+        directory.open(agreement.study, (), f"{agreement.study.methods[0].name.rpartition('.py:')[2]}-deployed")
+        files.write_bytes(directory.path / CONTRACT, agreement.contract.document())
+        talk.note(f"contract {agreement.contract.hash}")
+        talk.note(f"serving at port {carrier.port}; the run is kept in {directory.path}")
+        return serve_over(carrier, agreement, directory, talk, arguments)
+
+
+def serve_over(
+    carrier: Any, agreement: Agreement, directory: RunDirectory, talk: Talk, arguments: argparse.Namespace
+) -> int:
+    """Play the run over this carrier and leave its files; the exit code."""
+    study, public = agreement.study, agreement.source.public
+    run = agreement.simulated(public) if public is not None else None
+    entry = Entry(study.methods[0], [] if run is None else [run], {}, study.methods[0].title)
+    with Stop() as stop:
+        watched = Watched(carrier, agreement.contract.sites, stop.heard)
+        board = Board(watched.lines, study.run["rounds"], entry.label)
+
+        def play() -> Result:
+            return serve(
+                agreement,
+                watched,
+                directory.path,
+                deadline=arguments.deadline or study.deploy.get("deadline"),
+                observe=lambda history: _observe(board, history),
+                watch=lambda site, what: _note(board, talk, site, what),
+                farewell=arguments.farewell,
+            )
+
+        with log_lines(talk), _live(talk, board):
+            end = end_of(entry.runs[0] if entry.runs else None, play)
+    summary = leave(study, entry, directory, end, arguments.no_figures)
+    tell(entry, directory, end, talk, arguments.json)
+    return shown(summary, arguments.json, end.code)
+
+
+def _study(arguments: argparse.Namespace, directory: RunDirectory) -> Study:
+    if arguments.study is None:
+        study = vouched(directory.study(), arguments) if directory.resume else None
+        if study is None:
+            raise InputError("which study? Name its file, or an unfinished run with --out DIR")
+    else:
+        study = vouched(read_study(arguments.study), arguments)
+    study = chosen_method(study, arguments.method)
+    return study.with_deploy({"deadline": arguments.deadline}) if arguments.deadline else study
+
+
+def chosen_method(study: Study, name: str | None) -> Study:
+    """The study with its one method, or the one of this name or label."""
+    if name is None:
+        return study
+    found = [one for one in study.methods if name in (one.name, one.label)]
+    if len(found) != 1:
+        names = ", ".join(one.label or one.name for one in study.methods)
+        raise InputError(f"{study.source} has {len(found)} methods called {name!r}: name one of {names}")
+    return study.but(methods=tuple(found))
+
+
+def _observe(board: Board, history: History) -> None:
+    board.history = history
+
+
+def _note(board: Board, talk: Talk, site: str, what: str) -> None:
+    if site in board.lines:
+        board.lines[site].said = what
+    if not talk.watched:
+        talk.note(f"{site}: {what}")
+
+
+@contextlib.contextmanager
+def _live(talk: Talk, board: Board) -> Iterator[None]:
+    if not talk.watched:
+        yield
+        return
+    with Live(board, console=talk.notes, refresh_per_second=4, transient=True):
+        yield
+
+
+@contextlib.contextmanager
+def log_lines(talk: Talk) -> Iterator[None]:
+    """Lines of the log of the transport, as notes."""
+    handler = _Notes(talk.note)
+    log = logging.getLogger("undrift.deploy")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+class _Notes(logging.Handler):
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__(logging.INFO)
+        self.note = note
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.note(record.getMessage())

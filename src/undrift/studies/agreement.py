@@ -1,0 +1,200 @@
+"""What a study means for the server and the sites of a deployed run.
+
+The server makes the contract from its study file; a site makes the same study from the contract. Both then describe the same
+run, from the words of the study and what is known of all sites, and neither needs the other's data for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from .. import precision, wire
+from ..deploy.contract import LONGEST, Contract
+from ..deploy.frames import HEADROOM, PROTOCOL
+from ..engine.description import Run
+from ..engine.nodes import Parts
+from ..errors import InputError
+from ..files import storage
+from ..plan import Absences
+from ..recipe import THEOREM
+from .entries import ready
+from .own import MARK, is_own
+from .source import Source, source_of
+from .study import Study, study_from
+from .words import located
+
+LOCAL = ("folder", "data_dir")  # words of a problem that mean something on one machine only
+VERSION = metadata.version("undrift")
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """A deployed study as both sides know it: one method, every number written out."""
+
+    study: Study
+    contract: Contract
+
+    @classmethod
+    def of(cls, study: Study) -> Agreement:
+        """At the server. Refuses what cannot be deployed."""
+        if len(study.methods) != 1:
+            raise InputError(
+                f"{study.source}: a deployed run has one method, the study has {len(study.methods)}: name one with --method"
+            )
+        for word in ("keep_iterates", "failures"):
+            if study.run[word]:
+                raise InputError(f"{study.source}, table [run]: {word} is for simulations: leave it out of a deployed run")
+        source = source_of(study.problem)
+        study = _filled_in(study, source)
+        sites = _sites(study, source)
+        study = study.with_deploy({"sites": sites})
+        made = cls(study, _contract(study))
+        with located(study.method_place(0)):
+            made._check()
+        return made
+
+    @classmethod
+    def accepted(cls, contract: Contract, files: Sequence[Path] = ()) -> Agreement:
+        """At a site; `files`: of methods of one's own, installed here."""
+        words = contract.study
+        method = words.get("method")
+        if not isinstance(method, Mapping) or not isinstance(name := method.get("name"), str):
+            raise InputError("the contract names no method")
+        if is_own(name):
+            method = {**method, "name": _installed(name, contract, files)}
+        tables = {"problem": words.get("problem"), "run": words.get("run"), "deploy": {"sites": contract.sites}}
+        study = study_from({**tables, "method": [method]}, "the contract")
+        if is_own(name):  # the file is the site's own, and its content is what was agreed on
+            study = study.trusted()
+        return cls(study, contract)
+
+    @cached_property
+    def source(self) -> Source:
+        return source_of(self.study.problem)
+
+    def run(self, terms: bytes) -> Run:
+        """The contract of the run, once the terms are known."""
+        population = self.source.population(terms)
+        if population.clients != len(self.contract.sites):
+            raise InputError(
+                f"the contract names {len(self.contract.sites)} sites, the terms are for {population.clients} clients"
+            )
+        return self._described(population).contract
+
+    @property
+    def preview(self) -> Run:
+        """The run before any site has told anything, for people and for the sizes of messages."""
+        return self.run(self.source.preview(len(self.contract.sites)))
+
+    def longest_frame(self) -> int:
+        """The most bytes that a frame of this run can have, in either direction."""
+        run = self.preview
+        with precision.scope(run.population.dtype):
+            sizes = [size for one in run.shapes for size in (one.down_bytes, one.up_bytes)]
+            sizes += [wire.size(Parts(run).answer_shapes(True)), 2 * run.x0.nbytes]
+        return max(sizes) + HEADROOM + LONGEST
+
+    def simulated(self, problem: Any, absences: Absences | None = None) -> Run:
+        """The same run with all data at hand, with these absences."""
+        run = self._described(problem)
+        return run if absences is None else run.but(absences=absences)
+
+    def _described(self, problem: Any) -> Run:
+        arguments = self.study.arguments(problem)
+        if self.contract.absences:
+            arguments["plan"] = Absences()
+        run = Run.of(self.study.methods[0].make(), problem, self.study.run["rounds"], **arguments)
+        if run.recipe.centralised:
+            raise InputError(f"{run.method.name} needs all data in one place, so that it cannot be deployed")
+        return run
+
+    def _check(self) -> None:
+        """Refuse now what would be refused when everybody is there."""
+        run = self.preview
+        with precision.scope(run.population.dtype):
+            run.shapes  # noqa: B018
+
+
+def _filled_in(study: Study, source: Source) -> Study:
+    """The study with a number for everything that its method needs."""
+    if source.public is not None:
+        return ready(study, source.public, grids=False)[0]
+    (method,) = study.methods
+    with located(study.method_place(0)):
+        by_theorem = [key for key, entry in method.checked().parameters.items() if entry == THEOREM]
+        if missing := [*method.missing, *by_theorem]:
+            raise InputError(
+                f"{method.name} needs {', '.join(missing)}, and the data from which a theorem would choose are at the sites: "
+                "give a number (`undrift advise` or `undrift run` on similar data help to find one)"
+            )
+    return study
+
+
+def _sites(study: Study, source: Source) -> list[str]:
+    named = study.deploy.get("sites")
+    if source.public is None:
+        if not named:
+            raise InputError(f"{study.source}: which sites? Name them in a table [deploy]: sites = ['a', 'b']")
+        return list(named)
+    clients = source.public.clients
+    if named and len(named) != clients:
+        raise InputError(f"{study.source}: the problem has {clients} clients, the table [deploy] {len(named)} sites")
+    return list(named or (f"site-{i}" for i in range(clients)))
+
+
+def _contract(study: Study) -> Contract:
+    words = study.words()
+    problem = {key: entry for key, entry in words["problem"].items() if key not in LOCAL}
+    (method,) = words["method"]
+    code: dict[str, str] = {}
+    if is_own(method["name"]):
+        file, short = _file_of(method["name"])
+        code[file.name] = _digest(file)
+        method = {**method, "name": short}
+    tables = {"problem": problem, "run": words["run"], "method": method}
+    sites, absences = list(study.deploy["sites"]), study.deploy.get("deadline") is not None
+    return Contract(PROTOCOL, VERSION, _plain(tables), sites, absences, code)
+
+
+def _installed(name: str, contract: Contract, files: Sequence[Path]) -> str:
+    """The name of a method with the file that is installed here, if its content is what was agreed on."""
+    stem, _, factory = name.rpartition(MARK)
+    wanted = PurePosixPath(stem + ".py").name
+    agreed = contract.code.get(wanted)
+    if agreed is None:
+        raise InputError(f"the contract names the method {name!r} without the hash of its file")
+    for file in files:
+        if _digest(file) == agreed:
+            return f"{file.resolve()}:{factory}"
+    have = ", ".join(f"{file} has {_digest(file)[:16]}…" for file in files) or "none is given here"
+    raise InputError(
+        f"the run's method is the program {wanted} with SHA-256 {agreed}; {have}: get that file from somebody you trust, read "
+        "it, and give it with --method-file"
+    )
+
+
+def _file_of(name: str) -> tuple[Path, str]:
+    """The file of a method of one's own, and its name without folders."""
+    stem, _, factory = name.rpartition(MARK)
+    file = Path(stem + ".py")
+    return file, f"{file.name}:{factory}"
+
+
+def _digest(file: Path) -> str:
+    with storage(file):
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _plain(words: Any) -> Any:
+    """The same in kinds that JSON knows."""
+    if isinstance(words, Mapping):
+        return {key: _plain(entry) for key, entry in words.items() if entry is not None}
+    if isinstance(words, list | tuple):
+        return [_plain(entry) for entry in words]
+    return words.item() if hasattr(words, "item") else words

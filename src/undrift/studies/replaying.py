@@ -1,0 +1,113 @@
+"""A deployed run played again in simulation: how far are the models apart?"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..deploy.book import TRACE
+from ..deploy.contract import Contract
+from ..engine.description import Run
+from ..engine.history import Result
+from ..engine.simulate import simulate
+from ..errors import InputError
+from ..files import storage
+from ..problems.base import Problem
+from ..tracefile import read_trace
+from .agreement import Agreement
+from .study import read_study
+
+STUDY, CONTRACT, MODEL = "study.toml", "contract.json", "model.npy"
+TOLERANCES = {8: 1e-12, 4: 1e-6}  # by bytes of a number, as a share of the model's largest entry (or of 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Replay:
+    """A deployed model beside the simulated one."""
+
+    rounds: int
+    absences: int  # answers that were missing
+    difference: float  # the largest of |x_j − y_j|
+    scale: float  # max(1, largest |y_j|)
+    tolerance: float  # of difference / scale
+    result: Result
+
+    @property
+    def equal(self) -> bool:
+        return self.difference <= self.tolerance * self.scale
+
+    def words(self) -> dict[str, Any]:
+        names = ("rounds", "absences", "difference", "scale", "tolerance", "equal")
+        return {name: getattr(self, name) for name in names}
+
+
+def replay(folder: Path, data: Path | None = None, *, tolerance: float | None = None, trust: bool = False) -> Replay:
+    """Simulate the run in this directory, with the absences of its trace, and compare the models.
+
+    `data`: a folder with one file per site, for studies whose data were at the sites.
+    """
+    study = read_study(folder / STUDY)
+    agreement = Agreement.of(study.trusted() if trust else study)
+    if (kept := _read_contract(folder)).hash != agreement.contract.hash:
+        raise InputError(
+            f"{folder} was played by the contract {kept.hash}, its study now makes {agreement.contract.hash}: replay it with "
+            f"undrift {kept.undrift} and the method's file of then"
+        )
+    found = _model(folder)
+    absences = read_trace(folder / TRACE)
+    problem = whole_problem(agreement, data)
+    played = len(absences.members)
+    run: Run = agreement.simulated(problem, absences).but(rounds=played, stop=None)
+    result = simulate(run)
+    if found.shape != result.x.shape:
+        raise InputError(f"{folder / MODEL} has shape {found.shape}, the simulated model {result.x.shape}")
+    silent = sum(len(clients) for clients in absences.silent.values())
+    largest = float(np.max(np.abs(result.x), initial=0.0))
+    allowed = TOLERANCES[result.x.dtype.itemsize] if tolerance is None else tolerance
+    difference = float(np.max(np.abs(found - result.x), initial=0.0))
+    return Replay(played, silent, difference, max(1.0, largest), allowed, result)
+
+
+def whole_problem(agreement: Agreement, data: Path | None) -> Problem:
+    """The problem with the data of all sites."""
+    source = agreement.source
+    if source.public is not None:
+        return source.public
+    folder = data or _own_folder(agreement)
+    if folder is None:
+        raise InputError("the data of this run are at its sites: give a folder with one file per site with --data")
+    return source.whole([source.read(str(file_of(folder, site))) for site in agreement.contract.sites])
+
+
+def file_of(folder: Path, site: str) -> Path:
+    """The file of a site in a folder of them all."""
+    for ending in (".npz", ".csv"):
+        if (file := folder / f"{site}{ending}").exists():
+            return file
+    raise InputError(f"there is neither {site}.npz nor {site}.csv in {folder}: put the site's data there")
+
+
+def _own_folder(agreement: Agreement) -> Path | None:
+    folder = agreement.study.problem.get("folder")
+    return Path(folder) if folder else None
+
+
+def _read_contract(folder: Path) -> Contract:
+    if not (folder / CONTRACT).exists():
+        raise InputError(f"{folder} is no deployed run (no {CONTRACT} there): give the directory of `undrift serve`")
+    with storage(folder / CONTRACT):
+        return Contract.read((folder / CONTRACT).read_bytes())
+
+
+def _model(folder: Path) -> np.ndarray:
+    file = folder / MODEL
+    if not file.exists():
+        raise InputError(f"there is no {MODEL} in {folder} yet: the run has not ended")
+    try:
+        with storage(file):
+            return np.load(file, allow_pickle=False)
+    except ValueError as error:
+        raise InputError(f"{file} is not a model: {error}") from error

@@ -1,0 +1,115 @@
+"""The server of a deployed study, over any carrier: gathers its sites, plays its rounds, survives its own death."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from .. import precision
+from ..deploy.book import Book
+from ..deploy.carrier import Carrier
+from ..deploy.conversation import Conversation
+from ..deploy.coordinator import Coordinator, State
+from ..deploy.memory import NEVER
+from ..deploy.reception import Reception
+from ..engine.description import Run
+from ..engine.history import History, Result
+from ..engine.layout import memory_shapes
+from ..errors import Interrupted
+from .agreement import Agreement
+
+RESEND = 30.0  # seconds after which a message that nobody answered is sent again
+FAREWELL = 10.0  # seconds in which sites that are away may come back to hear that the run is over
+
+
+def serve(
+    agreement: Agreement,
+    carrier: Carrier,
+    folder: Path,
+    *,
+    deadline: float | None = None,
+    observe: Callable[[History], Any] | None = None,
+    watch: Callable[[str, str], None] = lambda site, what: None,
+    check: Callable[[], None] = lambda: None,
+    resend: float | None = RESEND,
+    farewell: float = FAREWELL,
+) -> Result:
+    """Play the run of this agreement with the sites that come over the carrier; `folder` keeps what must not be lost.
+
+    Called again with the same folder it continues. `check` is called between events and may raise to stop the server.
+    """
+    contract, book = agreement.contract, Book(folder, agreement.contract)
+    reception = Reception(contract, lambda site, facts: agreement.source.check(facts))
+    talk = Conversation(
+        carrier, contract.sites, reception.greet, deadline=deadline, resend=resend, watch=watch, check=check
+    )
+    if book.head is None:
+        talk.gather(lambda: set(reception.facts) >= set(contract.sites))
+        terms = agreement.source.terms([reception.facts[site] for site in contract.sites])
+        book.begin(reception.facts, terms, reception.states)
+        assert book.head is not None
+    reception.facts, reception.states = dict(book.head.facts), dict(book.head.states)
+    run = agreement.run(book.head.terms)
+    with precision.scope(run.population.dtype):
+        return _play(agreement, run, talk, reception, book, observe, farewell)
+
+
+def _play(
+    agreement: Agreement,
+    run: Run,
+    talk: Conversation,
+    reception: Reception,
+    book: Book,
+    observe: Callable[[History], Any] | None,
+    farewell: float,
+) -> Result:
+    assert book.head is not None
+    remembers = bool(jax.tree.leaves(memory_shapes(run.algorithm, run.population).clients))
+
+    def note_memory() -> None:
+        counted = [site for site, base in zip(talk.sites, talk.base, strict=True) if base != NEVER]
+        reception.with_memory = set(counted) if remembers else set()
+
+    last_model: list[Any] = []
+
+    def keep(state: State) -> None:
+        book.keep(state, reception.states)
+        note_memory()
+        last_model[:] = [state.server.x]
+
+    public = agreement.source.public
+    reference, server_data = (None, None) if public is None else (public.reference(), public.server_data)
+    coordinator = Coordinator(run, talk, keep=keep, observe=observe, reference=reference, server_data=server_data)
+    book.restore(coordinator.state)
+    last_model.append(coordinator.state.server.x)
+    note_memory()
+    reception.on_reset = lambda site: _reset(coordinator.state, site)
+    reception.population = book.head.terms
+    talk.admit()
+    try:
+        result = coordinator.play()
+    except KeyboardInterrupt:
+        recorder = coordinator.state.chronicle.recorder
+        if recorder.length == 0:
+            raise
+        said = f"stopped after {recorder.length - 1} of {run.rounds} rounds"
+        raise Interrupted(said, result=coordinator.state.chronicle.result(last_model[0])) from None
+    _say_goodbye(talk, result, farewell)
+    return result
+
+
+def _reset(state: State, site: str) -> None:
+    """A site begins without the memory that it has lost."""
+    number = state.conversation.number[site]
+    state.conversation.base[number] = NEVER
+    state.trace.reset(site, number, state.chronicle.recorder.length)
+
+
+def _say_goodbye(talk: Conversation, result: Result, seconds: float) -> None:
+    """Tell everybody that the run is over; those that are away have some seconds to come back."""
+    words = f"finished after round {result.rounds}"
+    talk.finish(words, time.monotonic() + seconds)

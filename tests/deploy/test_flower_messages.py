@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from undrift.deploy.certs import make_certificates, read_files
 from undrift.errors import InputError
 from undrift.flower.messages import MessageCarrier
 from undrift.flower.node import Settings, answer
 from undrift.flower.post import Reply
-from undrift.flower.roll import Roll
-from undrift.flower.tickets import Ticket, TicketOffice, make_tickets
 from undrift.studies.agreement import Agreement
 from undrift.studies.serving import serve
 from undrift.studies.study import study_from
@@ -33,7 +30,9 @@ def agreement_of(method: Mapping[str, Any], rounds: int = 3, **run: Any) -> Agre
 class Nodes:
     """A post whose nodes answer at once or, by a seed, not at all; the process of a node ends with every letter."""
 
-    def __init__(self, folder: Path, parts: Iterable[int], *, names: Mapping[int, str] | None = None, fail: float = 0.0):
+    def __init__(
+        self, folder: Path, parts: Iterable[int], *, names: Mapping[int, str] | None = None, fail: float = 0.0
+    ):
         self.settings = {
             100 + part: Settings(part=part, state=str(folder / f"node-{part}")) for part in parts
         }  # node -> what its operator told it

@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import files
 from ..engine.history import Result
 from ..errors import InputError
 from ..ownership import owned
 from ..studies.agreement import Agreement
+from ..studies.replaying import CONTRACT, STUDY
 from ..studies.serving import serve
 from ..studies.study import read_study
 from .messages import MessageCarrier
@@ -78,6 +80,8 @@ def play(study: str | Path, post: Post, config: Mapping[str, Any]) -> Result:
         raise InputError("the run needs a directory: flwr run … --run-config 'out=\"/srv/runs/heart\"'")
     agreement = Agreement.of(read_study(study))
     with owned(Path(out)) as mine:
+        files.write_text(mine.path / STUDY, agreement.study.to_toml())
+        files.write_bytes(mine.path / CONTRACT, agreement.contract.document())
         if mode == "messages":
             result = _by_messages(agreement, post, mine.path)
         else:
@@ -94,21 +98,20 @@ def _by_messages(agreement: Agreement, post: Post, folder: Path) -> Result:
 def _by_tickets(agreement: Agreement, post: Post, folder: Path, address: object) -> Result:
     from ..deploy.grpc_server import GrpcCarrier
 
-    port = _port(address)
-    sites, limit = agreement.contract.sites, LIMIT
+    port, sites = _port(address), agreement.contract.sites
     with tempfile.TemporaryDirectory(prefix="undrift-") as name:
-        tickets = make_tickets(Path(name), agreement.contract, str(address), limit)
+        tickets = make_tickets(Path(name), agreement.contract, str(address))
         carrier = GrpcCarrier(
-            Path(name) / "server", port, lambda site: None if site in sites else f"{site} is no site", limit=limit
+            Path(name) / "server",
+            port,
+            lambda site: None if site in sites else f"{site} is no site of this run",
+            limit=agreement.longest_frame(),
         )
         with TicketOffice(post, tickets):
             try:
                 return serve(agreement, carrier, folder, deadline=agreement.study.deploy.get("deadline"))
             finally:
                 carrier.close()
-
-
-LIMIT = 2**30
 
 
 def _port(address: object) -> int:

@@ -146,8 +146,11 @@ class Federation:
                 return
             if status.startswith("finished"):
                 break
-            time.sleep(1.0)
-        raise FederationError(f"Flower's run {run} is {status} after at most {seconds:g} s:\n{self.logs()}")
+            time.sleep(2.0)
+        words = self.flwr("log", str(run), CONNECTION, "--show")
+        raise FederationError(
+            f"Flower's run {run} is {status} after at most {seconds:g} s:\n{words[-4000:]}\n{self.logs()}"
+        )
 
     def flwr(self, *words: str) -> str:
         """What the command `flwr` prints."""

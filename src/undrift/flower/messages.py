@@ -180,7 +180,9 @@ def _read_reply(reply: Reply, frames: int) -> tuple[list[list[bytes]], str]:
     """(what the site said at first and to each frame, why it went no further)."""
     if reply.trouble:
         return [], reply.trouble
-    counts, said, trouble = (reply.content.get(key) for key in ("counts", "said", "trouble"))
+    counts: Any = reply.content.get("counts")
+    said: Any = reply.content.get("said")
+    trouble = reply.content.get("trouble")
     if not (_all(counts, int) and _all(said, bytes) and isinstance(trouble, str)):
         raise FrameError("a reply holds no frames: the site runs another client app")
     if min(counts, default=0) < 0 or sum(counts) != len(said) or len(counts) > frames + 1:

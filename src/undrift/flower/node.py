@@ -107,7 +107,9 @@ def state_folder(settings: Settings, run: object, state: Any) -> Iterator[Path]:
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_bytes(content)
         yield folder
-        files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+        files: dict[str, Any] = {
+            str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()
+        }
         state[STATE] = ConfigRecord(files)
 
 
@@ -121,7 +123,7 @@ def _use(ticket: Ticket, settings: Settings) -> str:
     with tempfile.TemporaryDirectory(prefix="undrift-") as name:
         folder = Path(name)
         ticket.unpack(folder)
-        job = Job(ticket.address, ticket.limit, str(state), settings)
+        job = Job(ticket.address, str(state), settings)
         (folder / JOB).write_bytes(msgspec.json.encode(job))
         while True:
             code = _work(folder)
@@ -136,7 +138,6 @@ class Job:
     """What a worker must know besides its certificate."""
 
     address: str
-    limit: int
     state: str
     settings: Settings
 

@@ -39,12 +39,11 @@ class Ticket:
     run: str  # the hash of its contract
     address: str
     files: tuple[bytes, bytes, bytes]  # authority, certificate, key
-    limit: int  # most bytes of a frame
 
     def words(self) -> dict[str, Any]:
         """As a message."""
         named = dict(zip(FILES, self.files, strict=True))
-        return {"ask": TICKET, "run": self.run, "address": self.address, "limit": self.limit, **named}
+        return {"ask": TICKET, "run": self.run, "address": self.address, **named}
 
     @classmethod
     def read(cls, words: Mapping[str, Any]) -> Ticket:
@@ -62,10 +61,10 @@ class Ticket:
             write_bytes(folder / name, content, secret=True)
 
 
-def make_tickets(folder: Path, contract: Contract, address: str, limit: int, days: int = 30) -> dict[str, Ticket]:
+def make_tickets(folder: Path, contract: Contract, address: str, days: int = 30) -> dict[str, Ticket]:
     """An authority for one start of the server, and a ticket for each site; the server's own files are in `folder`/server."""
     make_certificates(folder, contract.sites, days=days)
-    return {site: Ticket(contract.hash, address, read_files(folder / site), limit) for site in contract.sites}
+    return {site: Ticket(contract.hash, address, read_files(folder / site)) for site in contract.sites}
 
 
 class TicketOffice:

@@ -10,20 +10,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from ..deploy.frames import Frame, FromServer
 from ..deploy.member import Member, TurnedAway
-from ..errors import UndriftError
+from ..errors import InputError, UndriftError
 from ..studies.agreement import Agreement
 from ..studies.joining import Membership
 from .node import DONE, JOB, SERVER_GONE, TURNED_AWAY, Job, Settings
 
 log = logging.getLogger("undrift.flower")
-PATIENCE = (
-    10.0  # seconds without the server; a SuperNode handles one message at a time, so it must be free for the next
-)
+LIMIT = 2**31  # bytes of a frame from the server
+PATIENCE = 10.0  # seconds without the server: a SuperNode handles one message at a time and must be free for the next
 
 
 class ServerGone(UndriftError):
@@ -33,10 +33,17 @@ class ServerGone(UndriftError):
 def site_of(settings: Settings, state: Path) -> AbstractContextManager[Member]:
     """The site that a node's settings describe, which owns its state directory in this block."""
 
-    def accept(agreement: Agreement) -> bool:
-        return settings.accept in (None, agreement.contract.hash)
+    def data(agreement: Agreement) -> Any:
+        if settings.data is not None:
+            return agreement.source.read(settings.data)
+        if agreement.source.public is None:
+            raise InputError("this run wants data of the node's own: --node-config 'data=\"/srv/data/heart.csv\"'")
+        return None
 
-    return Membership(state, lambda agreement: settings.data, accept, note=log.info).member()
+    def accept(agreement: Agreement) -> bool:
+        return settings.accept is None or agreement.contract.hash.startswith(settings.accept)
+
+    return Membership(state, data, accept, note=log.info).member()
 
 
 class Patience:
@@ -80,7 +87,7 @@ def work(folder: Path) -> int:
     try:
         with site_of(job.settings, Path(job.state)) as site:
             patience = Patience()
-            stay_connected(job.address, folder, patience.listening(site.talk), limit=job.limit, wait=patience.wait)
+            stay_connected(job.address, folder, patience.listening(site.talk), limit=LIMIT, wait=patience.wait)
     except ServerGone as error:
         log.warning("%s", error)
         return SERVER_GONE

@@ -1,4 +1,4 @@
-"""Deployed rounds with JAX in them: a server and its sites as processes of this machine, and how soon who was killed is back."""
+"""Deployed rounds with JAX in them: a server and its sites as processes, and how soon who was killed is back."""
 
 from __future__ import annotations
 

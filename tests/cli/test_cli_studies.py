@@ -122,7 +122,7 @@ def test_named_problems_are_what_the_papers_say():
 
 
 def test_whatever_a_run_can_be_told_can_be_said():
-    """All arguments of a run are keys of [run], but where it starts and another run's trace; means have two keys of their own."""
+    """Arguments of a run are keys of [run], but where it starts and another run's trace; means have two keys of their own."""
     from undrift.engine.description import Arguments
     from undrift.studies.study import DEFAULTS
 

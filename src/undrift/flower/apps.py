@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import files
-from ..engine.history import Result
+from ..engine.history import History, Result
 from ..errors import InputError
 from ..ownership import owned
 from ..studies.agreement import Agreement
@@ -92,7 +92,9 @@ def play(study: str | Path, post: Post, config: Mapping[str, Any]) -> Result:
 
 def _by_messages(agreement: Agreement, post: Post, folder: Path) -> Result:
     carrier = MessageCarrier(post, agreement.contract)
-    return serve(agreement, carrier, folder, deadline=agreement.study.deploy.get("deadline"), resend=None)
+    return serve(
+        agreement, carrier, folder, deadline=agreement.study.deploy.get("deadline"), resend=None, observe=_tell
+    )
 
 
 def _by_tickets(agreement: Agreement, post: Post, folder: Path, address: object) -> Result:
@@ -109,9 +111,14 @@ def _by_tickets(agreement: Agreement, post: Post, folder: Path, address: object)
         )
         with TicketOffice(post, tickets):
             try:
-                return serve(agreement, carrier, folder, deadline=agreement.study.deploy.get("deadline"))
+                return serve(agreement, carrier, folder, deadline=agreement.study.deploy.get("deadline"), observe=_tell)
             finally:
                 carrier.close()
+
+
+def _tell(history: History) -> None:
+    """Progress, for `flwr log`."""
+    print(f"round {history.length - 1}: loss {history['loss'][-1]:.6g}", flush=True)
 
 
 def _port(address: object) -> int:

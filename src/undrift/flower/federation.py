@@ -260,3 +260,35 @@ def _blank(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
 def _signal_group(process: subprocess.Popen[bytes], sign: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, sign)
+
+
+def make_app(folder: Path, study: str) -> None:
+    """An app of Flower that plays this study: what examples/flower has, as files in `folder`."""
+    code = folder / "federated"
+    code.mkdir(parents=True)
+    project = {"name": "federated", "version": "1.0.0", "description": "a rehearsal", "license": "Apache-2.0"}
+    components = {"serverapp": "federated.server_app:app", "clientapp": "federated.client_app:app"}
+    flwr = {"publisher": "undrift", "components": components, "config": {"mode": "", "out": "", "address": ""}}
+    build = {"requires": ["hatchling"], "build-backend": "hatchling.build"}
+    tables = {"build-system": build, "project": {**project, "dependencies": []}, "tool": {"flwr": {"app": flwr}}}
+    (folder / "pyproject.toml").write_text(tomli_w.dumps(tables))
+    (code / "__init__.py").write_text("")
+    (code / "study.toml").write_text(study)
+    (code / "server_app.py").write_text(SERVER_APP)
+    (code / "client_app.py").write_text(CLIENT_APP)
+
+
+SERVER_APP = '''"""The server app: plays the study beside this file."""
+
+from pathlib import Path
+
+from undrift.flower import server_app
+
+app = server_app(Path(__file__).parent / "study.toml")
+'''
+CLIENT_APP = '''"""The client app: the part of a node, with its own data."""
+
+from undrift.flower import client_app
+
+app = client_app()
+'''

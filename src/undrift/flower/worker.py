@@ -50,33 +50,31 @@ class Patience:
     """Ends a site's attempts to connect when the server has been away for a while."""
 
     def __init__(self, seconds: float = PATIENCE) -> None:
-        self.seconds, self.seen = seconds, time.monotonic()
+        self.seconds = seconds
+        self.away_since: float | None = time.monotonic()
 
     def listening(self, talk: Callable[..., bool]) -> Callable[..., bool]:
         """`talk`, noticed."""
 
         def noticed(send: Callable[[Frame], None], incoming: Iterator[FromServer]) -> bool:
-            heard = False
-
-            def passing() -> Iterator[FromServer]:
-                nonlocal heard
-                for frame in incoming:
-                    heard = True
-                    yield frame
-
             try:
-                return talk(send, passing())
+                return talk(send, self._passing(incoming))
             finally:
-                if heard:
-                    self.seen = time.monotonic()
+                if self.away_since is None:
+                    self.away_since = time.monotonic()
 
         return noticed
 
-    def wait(self, seconds: float) -> None:
-        """Between two attempts."""
-        if time.monotonic() - self.seen > self.seconds:
+    def _passing(self, incoming: Iterator[FromServer]) -> Iterator[FromServer]:
+        for frame in incoming:
+            self.away_since = None
+            yield frame
+
+    def check(self) -> None:
+        """Called now and then."""
+        since = self.away_since
+        if since is not None and time.monotonic() - since > self.seconds:
             raise ServerGone(f"the server has been away for {self.seconds:g} s")
-        time.sleep(min(seconds, 1.0))
 
 
 def work(folder: Path) -> int:
@@ -87,7 +85,7 @@ def work(folder: Path) -> int:
     try:
         with site_of(job.settings, Path(job.state)) as site:
             patience = Patience()
-            stay_connected(job.address, folder, patience.listening(site.talk), limit=LIMIT, wait=patience.wait)
+            stay_connected(job.address, folder, patience.listening(site.talk), limit=LIMIT, check=patience.check)
     except ServerGone as error:
         log.warning("%s", error)
         return SERVER_GONE

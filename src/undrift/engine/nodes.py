@@ -63,6 +63,7 @@ class Parts:
         self.contract = contract
         self.in_turn = _places_in_turn(contract)
         self.opening = len(exchanges(contract.algorithm.start))  # exchanges before round 1, which all m clients play
+        self.has_own_steps = any(map(_has_own_steps, (contract.algorithm.start, contract.algorithm.round)))
         self._compiled: dict[tuple[str, int], Callable[..., Any]] = {}
 
     def client(self, place: int) -> Callable[..., Any]:
@@ -86,14 +87,34 @@ class Parts:
             "send", place, lambda server, slot, t: run.algorithm_at(t).exchanges[place].send(server, slot)
         )
 
-    def receive(self, place: int) -> Callable[..., Any]:
-        """(server, slots, ups, ids, steps, key, round) -> (server, slots)."""
+    def prepare(self, place: int) -> Callable[..., Any]:
+        """(server, round, repeat) -> server, before it speaks to anyone."""
+        run = self.contract
 
-        def play(server: Any, slots: Any, ups: Any, ids: Any, steps: Any, key: Any, round: Any) -> Any:
+        def play(server: Any, round: Any, repeat: Any) -> Any:
+            step = run.algorithm_at(round).exchanges[place]
+            assert step.prepare is not None
+            return step.prepare(server, exchange_key(run.key, round, step.name, repeat))
+
+        return self._once("prepare", place, play)
+
+    def receive(self, place: int) -> Callable[..., Any]:
+        """(server, slots, ups, ids, steps, round, repeat) -> (server, slots)."""
+        run = self.contract
+
+        def play(server: Any, slots: Any, ups: Any, ids: Any, steps: Any, round: Any, repeat: Any) -> Any:
+            step = run.algorithm_at(round).exchanges[place]
+            key = exchange_key(run.key, round, step.name, repeat)
             cohort = self.cohort(ids, steps, key, place in self.in_turn, place < self.opening)
-            return self.contract.algorithm_at(round).exchanges[place].receive(server, slots, ups, cohort)
+            return step.receive(server, slots, ups, cohort)
 
         return self._once("receive", place, play)
+
+    def endpoint(self, place: int) -> Callable[..., Any]:
+        """(down, up) -> where the client's local path ended."""
+        endpoint = self.contract.algorithm.exchanges[place].account.endpoint
+        assert endpoint is not None
+        return self._once("endpoint", place, endpoint)
 
     def cohort(self, ids: Any, steps: Any, key: Any, in_turn: bool = False, opening: bool = False) -> Cohort:
         """Those that answered."""
@@ -249,7 +270,8 @@ class ServerNode:
 
         `plan`: of this round, where somebody else has drawn it.
         """
-        algorithm, m = self.run.algorithm_at(t), self.run.population.clients
+        algorithm = self.run.algorithm_at(t) if self.parts.has_own_steps else self.run.algorithm
+        m = self.run.population.clients
         plan = self.run.plan.draw(max(t, 1), 1) if plan is None else plan
         self.seen = Seen()
         if t == 0:
@@ -321,8 +343,9 @@ class ServerNode:
         if not len(ids):
             return
         account, shapes = step.account, self.run.shapes[call.place]
-        key = exchange_key(self.run.key, call.round, step.name, call.repeat)
-        server = self.memory if step.prepare is None else step.prepare(self.memory, key)
+        server, when = self.memory, (call.round, call.repeat)
+        if step.prepare is not None:
+            server = self.parts.prepare(call.place)(server, *when)
         payloads = self._messages(step, call, server, ids, steps)
         replies = self.transport.deliver(call, payloads)
         ups = self._answers(call, ids, replies, shapes.up)
@@ -331,11 +354,11 @@ class ServerNode:
             self.travelled[account.up_link] += sum(len(replies[int(i)]) for i in ids)
         if not self.weights[ids].sum() > 0:
             return
-        self._notice(step, ids, [payloads[int(i)][1] for i in ids], ups, shapes.down)
+        self._notice(step, call.place, ids, [payloads[int(i)][1] for i in ids], ups, shapes.down)
         receive = self.parts.receive(call.place)
         slots = _stack([self.slots[i] for i in ids])
         members = ids.astype(np.int32), steps.astype(np.int32)
-        self.memory, slots = receive(server, slots, _stack(ups), *members, key, call.round)
+        self.memory, slots = receive(server, slots, _stack(ups), *members, *when)
         self._keep(ids, slots)
 
     def _messages(
@@ -400,16 +423,20 @@ class ServerNode:
         self._keep(ids, slots)
 
     def _keep(self, ids: np.ndarray, slots: Any) -> None:
+        slots = jax.device_get(slots)
         for k, i in enumerate(ids):
             self.slots[i] = take(slots, k)
 
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges ends in an error of its own
-    def _notice(self, step: Exchange, ids: np.ndarray, payloads: list[bytes], ups: list[Any], down: Any) -> None:
-        seen, endpoint = self.seen, step.account.endpoint
+    def _notice(
+        self, step: Exchange, place: int, ids: np.ndarray, payloads: list[bytes], ups: list[Any], down: Any
+    ) -> None:
+        seen = self.seen
         if seen.suspect < 0:
             bad = [int(i) for i, up in zip(ids, ups, strict=True) if not _finite(up)]
             seen = seen._replace(suspect=bad[0] if bad else -1)
-        if endpoint is not None:
+        if step.account.endpoint is not None:
+            endpoint = self.parts.endpoint(place)
             downs = [wire.decode(payload, down, not_finite=True) for payload in payloads]  # its own words
             ends = np.stack([np.asarray(endpoint(d, u)) for d, u in zip(downs, ups, strict=True)])
             share = self.weights[ids].astype(np.float64)
@@ -426,6 +453,14 @@ class ServerNode:
 def loss_of(problem: Problem) -> Any:
     """f_i of a problem of one client."""
     return problem.client(take(problem.stack, 0))
+
+
+def _has_own_steps(program: Program) -> bool:
+    """Whether the server takes steps by itself, which are not compiled and want the numbers of their round."""
+    return any(
+        isinstance(step, AtServer) or (isinstance(step, Repeat | OneByOne) and _has_own_steps(step.program))
+        for step in program
+    )
 
 
 def _places_in_turn(contract: Run) -> frozenset[int]:
@@ -447,7 +482,7 @@ def _places_in_turn(contract: Run) -> frozenset[int]:
 
 
 def _stack(trees: list[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *trees)
 
 
 def _arrived(payload: bytes, like: Any, not_finite: bool, where: str, client: int | None = None) -> Any:

@@ -75,7 +75,7 @@ def test_a_cut_in_the_middle_of_a_frame(rig):
     between.rate = 500_000.0
     before = between.passed
     desk.round += 1
-    desk.server.send("site-1", write(Look(desk.round, bytes(900_000))))
+    desk.server.send("site-1", write(Look(desk.round, -1, bytes(900_000))))
     deadline = time.monotonic() + PATIENCE
     while between.passed < before + 100_000 and time.monotonic() < deadline:
         time.sleep(0.02)

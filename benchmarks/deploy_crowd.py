@@ -62,7 +62,7 @@ def crowd(pki: Path, count: int, rounds: int = ROUNDS) -> Seen:
         connected = time.perf_counter()
         for k in range(rounds):
             for name in names:
-                server.send(name, write(Look(k, PAYLOAD)))
+                server.send(name, write(Look(k, -1, PAYLOAD)))
             assert {read_at_server(content) for content in answers().values()} == {Saw(k, PAYLOAD)}
         ended = time.perf_counter()
         grown = me.memory_info().rss - before

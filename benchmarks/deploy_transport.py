@@ -91,7 +91,7 @@ def _ours(pki: Path) -> Iterator[Callable[[bytes], None]]:
     carrier = GrpcCarrier(pki / "server", 0, lambda name: None, host=HOST, limit=LIMIT)
 
     def exchange(payload: bytes) -> None:
-        carrier.send("a", write(Look(1, payload)))
+        carrier.send("a", write(Look(1, -1, payload)))
         event = carrier.receive(600)
         assert isinstance(event, Heard)
         answer: Any = read_at_server(event.content)

@@ -41,7 +41,7 @@ def server(pki: str, host: str, port: str, limit: str) -> None:
         else:
             round += 1
             for name in present:
-                carrier.send(name, write(Look(round, b"model")))
+                carrier.send(name, write(Look(round, -1, b"model")))
 
 
 def once(pki: str, size: str) -> None:
@@ -52,7 +52,7 @@ def once(pki: str, size: str) -> None:
         pass
     before = peak()
     payload = bytes(int(size))
-    carrier.send("site-1", write(Look(1, payload)))
+    carrier.send("site-1", write(Look(1, -1, payload)))
     event = carrier.receive(None)
     assert isinstance(event, Heard)
     answer = read_at_server(event.content)

@@ -124,7 +124,7 @@ class Desk:
     def exchange(self, site: str, payload: bytes = b"0123") -> None:
         """One question and its answer."""
         self.round += 1
-        self.server.send(site, write(Look(self.round, payload)))
+        self.server.send(site, write(Look(self.round, -1, payload)))
         expected = Saw(self.round, payload)
         self.until(lambda e: isinstance(e, Heard) and e.site == site and read_at_server(e.content) == expected)
 

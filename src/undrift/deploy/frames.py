@@ -17,6 +17,8 @@ import msgspec
 from ..errors import InputError
 
 PROTOCOL = 1  # raised when frames change their meaning
+LARGE = 64 * 1024  # bytes of a payload from which on it is copied with care
+EMPTY, BIN32 = b"\xc4\x00", b"\xc6"  # msgpack's no bytes, and the head of bytes whose length has 32 bits
 HEADROOM = 64 * 1024  # bytes of a frame besides its payload
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -151,7 +153,13 @@ def write(frame: Frame) -> bytes:
     >>> read_at_server(write(Committed(round=7, attempt=0)))
     Committed(round=7, attempt=0)
     """
-    return _ENCODER.encode(frame)
+    payload = getattr(frame, "payload", b"")
+    if len(payload) < LARGE:
+        return _ENCODER.encode(frame)
+    # The same bytes, copied once: the encoder's buffer grows step by step, and is copied whenever it does.
+    head = _ENCODER.encode(msgspec.structs.replace(frame, payload=b""))
+    assert head.endswith(EMPTY)  # the payload is the last field of every frame that has one
+    return b"".join((head.removesuffix(EMPTY), BIN32, len(payload).to_bytes(4), payload))
 
 
 def read_at_server(content: bytes | bytearray) -> FromSite:

@@ -98,7 +98,7 @@ class Line:
     # ----- to the site
     def put(self, content: bytes) -> None:
         """To be sent; lost if too much waits. What waits is not queued again: on a slow link frames are repeated."""
-        if self.out and self.out_bytes + len(content) > self.out_limit:
+        if self.out_bytes and self.out_bytes + len(content) > self.out_limit:
             if not self.losing:
                 log.warning("%s is too slow for what is sent to it: some of it must be sent again", self.site)
             self.losing = True
@@ -110,12 +110,11 @@ class Line:
     async def _write(self, context: Any) -> str:
         while True:
             while self.out:
-                content = self.out[0]
+                content = self.out.popleft()  # the same again is not the same any more: this one may have been answered
                 for part in chunks(content):
                     if self.last_words is None:
                         self.write_due = self.loop.time() + self.times.stall
                     await context.write(part)
-                self.out.popleft()
                 self.out_bytes -= len(content) + FRAME
                 del content
             if self.last_words is not None:

@@ -35,19 +35,19 @@ def test_two_snapshots_are_kept(tmp_path, disk):
 
 def test_what_is_not_this_run_or_damaged_is_refused(tmp_path):
     OnDisk(tmp_path, "run").keep(3, memory(3), NEVER)
-    with pytest.raises(ud.CheckpointError, match="another run.*--reset"):
+    with pytest.raises(ud.CheckpointError, match=r"another run.*--reset"):
         OnDisk(tmp_path, "another").at(3, LIKE)
     (file,) = tmp_path.glob("*.npz")
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    with pytest.raises(ud.CheckpointError, match="corrupt.*--reset"):
+    with pytest.raises(ud.CheckpointError, match=r"corrupt.*--reset"):
         OnDisk(tmp_path, "run").at(3, LIKE)
 
 
 def test_the_error_says_who_is_too_old(tmp_path):
     kept = OnDisk(tmp_path, "run")
-    with pytest.raises(ud.CheckpointError, match="it holds none.*bring the state directory back"):
+    with pytest.raises(ud.CheckpointError, match=r"it holds none.*bring the state directory back"):
         kept.at(7, LIKE)
     for round in (11, 12):
         kept.keep(round, memory(round), 11)

@@ -130,8 +130,34 @@ class Parts:
         told = () if diagnosis is None else diagnosis.client(memory, x, loss)
         return loss.measure(x, optimum, self.contract.per_client), told
 
+    def key(self, place: int) -> Callable[..., Any]:
+        """(round, repeat) -> the randomness of an exchange."""
+        run, name = self.contract, self.contract.algorithm.exchanges[place].name
+        return self._once("key", place, lambda round, repeat: exchange_key(run.key, round, name, repeat))
+
+    def prepare(self, place: int) -> Callable[..., Any]:
+        """(server, key, round) -> server: what it does once before it speaks to anyone."""
+        run = self.contract
+
+        def play(server: Any, key: Any, round: Any) -> Any:
+            prepare = run.algorithm_at(round).exchanges[place].prepare
+            return server if prepare is None else prepare(server, key)
+
+        return self._once("prepare", place, play)
+
+    def endpoint(self, place: int) -> Callable[..., Any]:
+        """(down, up) -> where the local path ended."""
+        endpoint = self.contract.algorithm.exchanges[place].account.endpoint
+        assert endpoint is not None
+        return self._once("endpoint", place, endpoint)
+
     def _once(self, end: str, place: int, function: Callable[..., Any]) -> Callable[..., Any]:
-        return self._compiled.setdefault((end, place), jax.jit(function))
+        known = self._compiled.get(
+            (end, place)
+        )  # to make a jitted function and throw it away takes longer than to call one
+        if known is None:
+            known = self._compiled[end, place] = jax.jit(function)
+        return known
 
     @cached_property
     def run_name(self) -> bytes:
@@ -321,8 +347,8 @@ class ServerNode:
         if not len(ids):
             return
         account, shapes = step.account, self.run.shapes[call.place]
-        key = exchange_key(self.run.key, call.round, step.name, call.repeat)
-        server = self.memory if step.prepare is None else step.prepare(self.memory, key)
+        key = self.parts.key(call.place)(call.round, call.repeat)
+        server = self.memory if step.prepare is None else self.parts.prepare(call.place)(self.memory, key, call.round)
         payloads = self._messages(step, call, server, ids, steps)
         replies = self.transport.deliver(call, payloads)
         ups = self._answers(call, ids, replies, shapes.up)
@@ -331,7 +357,7 @@ class ServerNode:
             self.travelled[account.up_link] += sum(len(replies[int(i)]) for i in ids)
         if not self.weights[ids].sum() > 0:
             return
-        self._notice(step, ids, [payloads[int(i)][1] for i in ids], ups, shapes.down)
+        self._notice(step, call.place, ids, [payloads[int(i)][1] for i in ids], ups, shapes.down)
         receive = self.parts.receive(call.place)
         slots = _stack([self.slots[i] for i in ids])
         members = ids.astype(np.int32), steps.astype(np.int32)
@@ -400,16 +426,21 @@ class ServerNode:
         self._keep(ids, slots)
 
     def _keep(self, ids: np.ndarray, slots: Any) -> None:
-        for k, i in enumerate(ids):
-            self.slots[i] = take(slots, k)
+        if jax.tree.leaves(slots):
+            slots = jax.tree.map(_on_host, slots)
+            for k, i in enumerate(ids.tolist()):
+                self.slots[i] = take(slots, k)
 
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges ends in an error of its own
-    def _notice(self, step: Exchange, ids: np.ndarray, payloads: list[bytes], ups: list[Any], down: Any) -> None:
-        seen, endpoint = self.seen, step.account.endpoint
-        if seen.suspect < 0:
+    def _notice(
+        self, step: Exchange, place: int, ids: np.ndarray, payloads: list[bytes], ups: list[Any], down: Any
+    ) -> None:
+        seen = self.seen
+        if seen.suspect < 0 and self.not_finite:  # else it would not have been let in
             bad = [int(i) for i, up in zip(ids, ups, strict=True) if not _finite(up)]
             seen = seen._replace(suspect=bad[0] if bad else -1)
-        if endpoint is not None:
+        if step.account.endpoint is not None:
+            endpoint = self.parts.endpoint(place)
             downs = [wire.decode(payload, down, not_finite=True) for payload in payloads]  # its own words
             ends = np.stack([np.asarray(endpoint(d, u)) for d, u in zip(downs, ups, strict=True)])
             share = self.weights[ids].astype(np.float64)
@@ -447,7 +478,19 @@ def _places_in_turn(contract: Run) -> frozenset[int]:
 
 
 def _stack(trees: list[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *trees)
+    """One tree of many, on the host: a dozen small operations on the device take longer than the step that follows."""
+
+    def stack(*leaves: Any) -> Any:
+        own = [_on_host(leaf) for leaf in leaves]
+        return np.stack(own) if isinstance(own[0], np.ndarray) else jnp.stack(own)
+
+    return jax.tree.map(stack, *trees)
+
+
+def _on_host(leaf: Any) -> Any:
+    """An array where indexing costs nothing; random keys exist on the device alone."""
+    is_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.extended)
+    return leaf if is_key else np.asarray(leaf)
 
 
 def _arrived(payload: bytes, like: Any, not_finite: bool, where: str, client: int | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""Many connections to one server: python benchmarks/deploy_crowd.py PORT PKI NAME … is the crowd, which answers what it hears."""
+"""Many connections to one server. python benchmarks/deploy_crowd.py PORT PKI NAME … is the crowd: it answers what it hears."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ LEVELS = (
     ("advice",),
     ("studies",),
     ("report",),
+    ("flower",),
     ("command",),
     ("_api", "cli"),
     ("__init__", "__main__"),

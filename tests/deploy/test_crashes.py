@@ -34,7 +34,16 @@ def study(folder: Path, method: str, rounds: int) -> Path:
 
 
 def rehearse(folder: Path, method: str, kills: int, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["rehearse", str(study(folder, method, 40)), "--chaos", str(kills), "--seed", str(seed), "--json", "--quiet"]
+    words = [
+        "rehearse",
+        str(study(folder, method, 40)),
+        "--chaos",
+        str(kills),
+        "--seed",
+        str(seed),
+        "--json",
+        "--quiet",
+    ]
     code = main(words)
     said = capsys.readouterr()
     assert code == 0, said.err

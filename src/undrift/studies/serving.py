@@ -37,19 +37,16 @@ def serve(
     deadline: float | None = None,
     observe: Callable[[History], Any] | None = None,
     watch: Callable[[str, str], None] = lambda site, what: None,
-    check: Callable[[], None] = lambda: None,
     resend: float | None = RESEND,
     farewell: float = FAREWELL,
 ) -> Result:
     """Play the run of this agreement with the sites that come over the carrier; `folder` keeps what must not be lost.
 
-    Called again with the same folder it continues. `check` is called between events and may raise to stop the server.
+    Called again with the same folder it continues. To stop it from outside let the carrier raise (`deploy.watch`).
     """
     contract, book = agreement.contract, Book(folder, agreement.contract)
     reception = Reception(contract, lambda site, facts: agreement.source.check(facts))
-    talk = Conversation(
-        carrier, contract.sites, reception.greet, deadline=deadline, resend=resend, watch=watch, check=check
-    )
+    talk = Conversation(carrier, contract.sites, reception.greet, deadline=deadline, resend=resend, watch=watch)
     if book.head is None:
         talk.gather(lambda: set(reception.facts) >= set(contract.sites))
         terms = agreement.source.terms([reception.facts[site] for site in contract.sites])

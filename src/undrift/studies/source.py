@@ -63,7 +63,7 @@ class Public:
 
     >>> source = Public({"name": "least_squares", "clients": 3, "samples": 4, "dim": 2})
     >>> source.own(source.terms([b""] * 3), 1, None)
-    <least_squares: 1 clients, d = 2, float64>
+    <least squares: 1 clients, d = 2, float64>
     """
 
     TERMS = b"public"

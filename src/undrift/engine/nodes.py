@@ -63,7 +63,6 @@ class Parts:
         self.contract = contract
         self.in_turn = _places_in_turn(contract)
         self.opening = len(exchanges(contract.algorithm.start))  # exchanges before round 1, which all m clients play
-        self.has_own_steps = any(map(_has_own_steps, (contract.algorithm.start, contract.algorithm.round)))
         self._compiled: dict[tuple[str, int], Callable[..., Any]] = {}
 
     def client(self, place: int) -> Callable[..., Any]:
@@ -87,34 +86,14 @@ class Parts:
             "send", place, lambda server, slot, t: run.algorithm_at(t).exchanges[place].send(server, slot)
         )
 
-    def prepare(self, place: int) -> Callable[..., Any]:
-        """(server, round, repeat) -> server, before it speaks to anyone."""
-        run = self.contract
-
-        def play(server: Any, round: Any, repeat: Any) -> Any:
-            step = run.algorithm_at(round).exchanges[place]
-            assert step.prepare is not None
-            return step.prepare(server, exchange_key(run.key, round, step.name, repeat))
-
-        return self._once("prepare", place, play)
-
     def receive(self, place: int) -> Callable[..., Any]:
-        """(server, slots, ups, ids, steps, round, repeat) -> (server, slots)."""
-        run = self.contract
+        """(server, slots, ups, ids, steps, key, round) -> (server, slots)."""
 
-        def play(server: Any, slots: Any, ups: Any, ids: Any, steps: Any, round: Any, repeat: Any) -> Any:
-            step = run.algorithm_at(round).exchanges[place]
-            key = exchange_key(run.key, round, step.name, repeat)
+        def play(server: Any, slots: Any, ups: Any, ids: Any, steps: Any, key: Any, round: Any) -> Any:
             cohort = self.cohort(ids, steps, key, place in self.in_turn, place < self.opening)
-            return step.receive(server, slots, ups, cohort)
+            return self.contract.algorithm_at(round).exchanges[place].receive(server, slots, ups, cohort)
 
         return self._once("receive", place, play)
-
-    def endpoint(self, place: int) -> Callable[..., Any]:
-        """(down, up) -> where the client's local path ended."""
-        endpoint = self.contract.algorithm.exchanges[place].account.endpoint
-        assert endpoint is not None
-        return self._once("endpoint", place, endpoint)
 
     def cohort(self, ids: Any, steps: Any, key: Any, in_turn: bool = False, opening: bool = False) -> Cohort:
         """Those that answered."""
@@ -151,8 +130,34 @@ class Parts:
         told = () if diagnosis is None else diagnosis.client(memory, x, loss)
         return loss.measure(x, optimum, self.contract.per_client), told
 
+    def key(self, place: int) -> Callable[..., Any]:
+        """(round, repeat) -> the randomness of an exchange."""
+        run, name = self.contract, self.contract.algorithm.exchanges[place].name
+        return self._once("key", place, lambda round, repeat: exchange_key(run.key, round, name, repeat))
+
+    def prepare(self, place: int) -> Callable[..., Any]:
+        """(server, key, round) -> server: what it does once before it speaks to anyone."""
+        run = self.contract
+
+        def play(server: Any, key: Any, round: Any) -> Any:
+            prepare = run.algorithm_at(round).exchanges[place].prepare
+            return server if prepare is None else prepare(server, key)
+
+        return self._once("prepare", place, play)
+
+    def endpoint(self, place: int) -> Callable[..., Any]:
+        """(down, up) -> where the local path ended."""
+        endpoint = self.contract.algorithm.exchanges[place].account.endpoint
+        assert endpoint is not None
+        return self._once("endpoint", place, endpoint)
+
     def _once(self, end: str, place: int, function: Callable[..., Any]) -> Callable[..., Any]:
-        return self._compiled.setdefault((end, place), jax.jit(function))
+        known = self._compiled.get(
+            (end, place)
+        )  # to make a jitted function and throw it away takes longer than to call one
+        if known is None:
+            known = self._compiled[end, place] = jax.jit(function)
+        return known
 
     @cached_property
     def run_name(self) -> bytes:
@@ -270,8 +275,7 @@ class ServerNode:
 
         `plan`: of this round, where somebody else has drawn it.
         """
-        algorithm = self.run.algorithm_at(t) if self.parts.has_own_steps else self.run.algorithm
-        m = self.run.population.clients
+        algorithm, m = self.run.algorithm_at(t), self.run.population.clients
         plan = self.run.plan.draw(max(t, 1), 1) if plan is None else plan
         self.seen = Seen()
         if t == 0:
@@ -343,9 +347,8 @@ class ServerNode:
         if not len(ids):
             return
         account, shapes = step.account, self.run.shapes[call.place]
-        server, when = self.memory, (call.round, call.repeat)
-        if step.prepare is not None:
-            server = self.parts.prepare(call.place)(server, *when)
+        key = self.parts.key(call.place)(call.round, call.repeat)
+        server = self.memory if step.prepare is None else self.parts.prepare(call.place)(self.memory, key, call.round)
         payloads = self._messages(step, call, server, ids, steps)
         replies = self.transport.deliver(call, payloads)
         ups = self._answers(call, ids, replies, shapes.up)
@@ -358,7 +361,7 @@ class ServerNode:
         receive = self.parts.receive(call.place)
         slots = _stack([self.slots[i] for i in ids])
         members = ids.astype(np.int32), steps.astype(np.int32)
-        self.memory, slots = receive(server, slots, _stack(ups), *members, *when)
+        self.memory, slots = receive(server, slots, _stack(ups), *members, key, call.round)
         self._keep(ids, slots)
 
     def _messages(
@@ -423,16 +426,17 @@ class ServerNode:
         self._keep(ids, slots)
 
     def _keep(self, ids: np.ndarray, slots: Any) -> None:
-        slots = jax.device_get(slots)
-        for k, i in enumerate(ids):
-            self.slots[i] = take(slots, k)
+        if jax.tree.leaves(slots):
+            slots = jax.tree.map(_on_host, slots)
+            for k, i in enumerate(ids.tolist()):
+                self.slots[i] = take(slots, k)
 
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges ends in an error of its own
     def _notice(
         self, step: Exchange, place: int, ids: np.ndarray, payloads: list[bytes], ups: list[Any], down: Any
     ) -> None:
         seen = self.seen
-        if seen.suspect < 0:
+        if seen.suspect < 0 and self.not_finite:  # else it would not have been let in
             bad = [int(i) for i, up in zip(ids, ups, strict=True) if not _finite(up)]
             seen = seen._replace(suspect=bad[0] if bad else -1)
         if step.account.endpoint is not None:
@@ -455,14 +459,6 @@ def loss_of(problem: Problem) -> Any:
     return problem.client(take(problem.stack, 0))
 
 
-def _has_own_steps(program: Program) -> bool:
-    """Whether the server takes steps by itself, which are not compiled and want the numbers of their round."""
-    return any(
-        isinstance(step, AtServer) or (isinstance(step, Repeat | OneByOne) and _has_own_steps(step.program))
-        for step in program
-    )
-
-
 def _places_in_turn(contract: Run) -> frozenset[int]:
     """The exchanges that clients play one after the other."""
     found: set[int] = set()
@@ -482,7 +478,19 @@ def _places_in_turn(contract: Run) -> frozenset[int]:
 
 
 def _stack(trees: list[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *trees)
+    """One tree of many, on the host: a dozen small operations on the device take longer than the step that follows."""
+
+    def stack(*leaves: Any) -> Any:
+        own = [_on_host(leaf) for leaf in leaves]
+        return np.stack(own) if isinstance(own[0], np.ndarray) else jnp.stack(own)
+
+    return jax.tree.map(stack, *trees)
+
+
+def _on_host(leaf: Any) -> Any:
+    """An array where indexing costs nothing; random keys exist on the device alone."""
+    is_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.extended)
+    return leaf if is_key else np.asarray(leaf)
 
 
 def _arrived(payload: bytes, like: Any, not_finite: bool, where: str, client: int | None = None) -> Any:

@@ -31,7 +31,7 @@ name = "scaffold"
 eta = 0.05
 """
 SECONDS = 600.0  # for a run, on a machine that is busy with other things
-REFUSED = re.compile(r"/v1/fleet/\S+ HTTP/1.1\" 40[13]")
+REFUSED = re.compile(r"activate-node HTTP/1.1\" 4\d\d")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
 
 

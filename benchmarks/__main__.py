@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from . import compilations, deploy_transport, evaluate, fedlin, lenet, logistic, memory, peak, sweep, vgg
+from . import compilations, deploy_rounds, deploy_transport, evaluate, fedlin, lenet, logistic, memory, peak, sweep, vgg
 from .child import Missing
 from .measure import Report, machine
 
@@ -25,6 +25,7 @@ BENCHMARKS = {
     "vgg": vgg.run,
     "evaluate": evaluate.run,
     "deploy_transport": deploy_transport.run,
+    "deploy_rounds": deploy_rounds.run,
 }
 RESULTS = Path(__file__).parent / "results"
 

@@ -122,11 +122,12 @@ def test_named_problems_are_what_the_papers_say():
 
 
 def test_whatever_a_run_can_be_told_can_be_said():
-    """All arguments of a run are keys of the table [run], but where it starts; means have two keys of their own."""
+    """Arguments of a run are keys of [run], but where it starts and another run's trace; means have two keys of their own."""
     from undrift.engine.description import Arguments
     from undrift.studies.study import DEFAULTS
 
-    assert set(DEFAULTS) - {"rounds", "seeds", "speeds", "link"} == set(Arguments.__annotations__) - {"x0", "resources"}
+    said = set(DEFAULTS) - {"rounds", "seeds", "speeds", "link"}
+    assert said == set(Arguments.__annotations__) - {"x0", "plan", "resources"}
 
 
 def described(run: str, method: str = "eta = 0.1"):

@@ -92,7 +92,9 @@ class Chaos:
             self._post(lambda: self._at_site(site, connection, content))
 
     def drop(self, site: str, why: str) -> None:
-        self._cut(site, why)
+        """What was sent before still arrives."""
+        connection = self.connection.get(site)
+        self._later(2 * LATENCY, lambda: self._cut(site, why) if self.connection.get(site) == connection else None)
 
     def stay_away(self, site: str) -> None:
         """Its process ends, and nobody starts it again before `come_back`."""

@@ -1,7 +1,7 @@
 """The two ends as processes: python net_ends.py server PKI HOST PORT LIMIT | site PKI HOST:PORT LIMIT.
 
-The server asks whoever is there again and again and prints a line for every event; with a size it asks once, and prints how much
-memory it has used.
+The server asks whoever is there again and again and prints a line for every event; `once PKI SIZE` asks once, and prints how
+much memory that took.
 """
 
 from __future__ import annotations

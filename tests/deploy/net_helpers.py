@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import threading
 import time
@@ -179,13 +178,15 @@ class Proxy:
 
     def __init__(self, port: int) -> None:
         self.target, self.delay, self.rate = port, 0.0, 0.0  # seconds; bytes per second, 0: as fast as possible
-        self.swallow = self.refuse = False
+        self.swallow = False
         self.passed = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._open: list[socket.socket] = []
         self._lock, self._over = threading.Lock(), False
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._pumps: list[threading.Thread] = []
+        self._door = threading.Thread(target=self._accept)
+        self._door.start()
 
     @property
     def address(self) -> str:
@@ -202,29 +203,36 @@ class Proxy:
 
     def close(self) -> None:
         self._over = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits there
         self._listener.close()
+        self._door.join(PATIENCE)
         self.cut()
+        for pump in self._pumps:
+            pump.join(PATIENCE)
 
     def _accept(self) -> None:
         while not self._over:
             try:
                 near, _ = self._listener.accept()
-                if self.refuse:
-                    near.close()
-                    continue
+            except OSError:
+                return
+            try:
                 far = socket.create_connection(("127.0.0.1", self.target))
             except OSError:
+                near.close()
                 continue
             with self._lock:
                 self._open += [near, far]
             for one, other in ((near, far), (far, near)):
-                threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+                self._pumps.append(threading.Thread(target=self._pump, args=(one, other)))
+                self._pumps[-1].start()
 
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         try:
             while content := source.recv(65536 if not self.rate else 4096):
-                while self.swallow and not self._over and source in self._open:
-                    select.select([], [], [], 0.05)
+                while self.swallow and not self._over:
+                    time.sleep(0.05)
                 if self.delay or self.rate:
                     time.sleep(self.delay + (len(content) / self.rate if self.rate else 0.0))
                 sink.sendall(content)
@@ -235,7 +243,7 @@ class Proxy:
             for end in (source, sink):
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
-                    end.close()
+            source.close()
 
 
 @contextmanager

@@ -18,7 +18,8 @@ def play(part: str, folder: Path, names: list[str]) -> int:
         here = folder / name
         if part == "server":
             words = ["serve", str(here / "study.toml"), "--certs", str(folder / "pki" / "server"), "--port",
-                     str(ports[name]), "--host", "127.0.0.1", "--out", str(here / "run"), "--no-figures", "--trust", "--quiet"]  # fmt: skip
+                     str(ports[name]), "--host", "127.0.0.1", "--out", str(here / "run"), "--no-figures",
+                     "--trust", "--quiet"]  # fmt: skip
         else:
             site = f"site-{part}"
             words = ["join", f"127.0.0.1:{ports[name]}", "--certs", str(folder / "pki" / site), "--state",

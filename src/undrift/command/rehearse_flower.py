@@ -7,10 +7,9 @@ import json
 import time
 from pathlib import Path
 
-from .. import files
 from ..errors import InputError
 from ..studies.agreement import Agreement
-from ..studies.replaying import file_of, replay
+from ..studies.replaying import replay, site_files
 from . import codes
 from .replay import verdict
 from .talk import Talk
@@ -52,8 +51,5 @@ def rehearse_flower(agreement: Agreement, folder: Path, talk: Talk, arguments: a
 def _data(agreement: Agreement, arguments: argparse.Namespace, site: str) -> dict[str, str]:
     if agreement.source.public is not None:
         return {}
-    place = arguments.data or agreement.study.problem.get("folder")
-    if not place:
-        raise InputError("the data of this study are at its sites: give a folder with one file per site with --data")
-    with files.storage(place):
-        return {"data": str(file_of(Path(place), site).resolve())}
+    given = site_files(agreement, None if arguments.data is None else Path(arguments.data))
+    return {"data": str(given[agreement.contract.sites.index(site)].resolve())}

@@ -8,6 +8,7 @@ grows with the number of rounds is written twice.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ class Book:
 
     def __init__(self, folder: Path, contract: Contract) -> None:
         self.folder, self.contract = folder, contract
+        self.began = time.monotonic()  # for people: rounds say in the trace how many seconds this server has served
         self.head = self._read_head()
 
     @property
@@ -76,7 +78,7 @@ class Book:
             "clients": {name: [_written(one) for one in rows[t]] for name, rows in recorder.clients.items()},
         }
         if state.trace.last is not None:
-            state.trace.last.update(recorded)
+            state.trace.last.update(recorded, seconds=round(time.monotonic() - self.began, 6))
             state.trace.append(self.folder / TRACE)
         memory, slots, travelled = state.server.state
         arrays = {f"memory_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(memory))}

@@ -28,17 +28,25 @@ from .grpc_line import Line, Times, plain
 log = logging.getLogger("undrift.deploy")
 SERVICE, NAME = "undrift.Run", "Talk"
 METHOD = f"/{SERVICE}/{NAME}"
+PINGS = 6  # keepalive times that the answer to a ping may take
 STREAMS = 4  # of one connection; a site uses one
 
 
 def options(keepalive: float) -> list[tuple[str, int]]:
-    """Of both ends. A wrong name would be ignored in silence: tests see that each does its work."""
+    """Of both ends. A wrong name would be ignored in silence: tests see that a dead peer is noticed and an idle one is kept.
+
+    A peer that is gone acknowledges no packet: after one time and one timeout the system says so (gRPC sets
+    TCP_USER_TIMEOUT). If something in between still acknowledges packets, only the missing answer to a ping shows it (gRPC
+    1.85 does not act on `keepalive_timeout_ms` there). That answer waits behind whatever a slow link has still to carry,
+    hence the longer time.
+    """
     ms = int(1000 * keepalive)
     return [
         ("grpc.max_send_message_length", PIECE + 1024),
         ("grpc.max_receive_message_length", PIECE + 1024),
-        ("grpc.keepalive_time_ms", ms),  # a half-open connection is noticed after one time and one timeout
+        ("grpc.keepalive_time_ms", ms),
         ("grpc.keepalive_timeout_ms", ms),
+        ("grpc.http2.ping_timeout_ms", PINGS * ms),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", ms // 2),

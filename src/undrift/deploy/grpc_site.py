@@ -194,6 +194,6 @@ def _reason(call: Any) -> Broken | NotLetIn:
             "who answers there has no certificate of this federation's server: look at the address, and whether both sides "
             f"have folders of the same `undrift certs` ({details})"
         )
-    if "Socket closed" in details:
+    if "failed to connect" in details and "Socket closed" in details:
         details += "; if this does not pass: the server may have another authority, or another clock"
     return Broken(f"no connection ({code.name}: {details})")

@@ -1,0 +1,71 @@
+"""Who is let in, and what the others are told."""
+
+from __future__ import annotations
+
+import pytest
+
+import undrift as ud
+from undrift.deploy.contract import Contract
+from undrift.deploy.frames import PROTOCOL, Hello, Refused, Terms, Welcome
+from undrift.deploy.reception import Reception
+
+CONTRACT = Contract(PROTOCOL, "1.0", {}, ["a", "b"], False, {})
+
+
+def hall(**arguments):
+    def check(site, facts):
+        if facts == b"wrong":
+            raise ud.InputError("these data do not fit")
+
+    return Reception(CONTRACT, check, **arguments)
+
+
+def hello(**changes):
+    given = {"protocol": PROTOCOL, "undrift": "1.0", "contract": CONTRACT.hash, "state": "A", "reset": False}
+    return Hello(**{**given, "facts": b"facts", **changes})
+
+
+def test_who_asks_is_shown_the_contract():
+    assert hall().greet("a", hello(contract="")) == (Terms(CONTRACT.document()), False)
+
+
+def test_until_all_are_there_nobody_takes_part():
+    assert hall().greet("a", hello()) == (Welcome(0, False, b""), False)
+    assert hall(population=b"all").greet("b", hello()) == (Welcome(1, False, b"all"), True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"protocol": 2}, "install the same version"),
+        ({"undrift": "0.9"}, "install the same version"),
+        ({"contract": "0" * 64}, "accepted the contract 0000000000000000"),
+        ({"facts": b"wrong"}, "do not fit"),
+        ({"facts": b"others"}, "look different"),
+        ({"state": "B"}, "lost its memory.*--reset"),
+    ],
+    ids=str,
+)
+def test_refused(changes, words):
+    reception = hall(population=b"all", with_memory={"a"}, states={"a": "A"}, facts={"a": b"facts"})
+    reply, taken = reception.greet("a", hello(**changes))
+    assert isinstance(reply, Refused)
+    assert not taken
+    with pytest.raises(ud.InputError, match=words):
+        raise ud.InputError(reply.reason)
+    assert (reception.states, reception.facts) == ({"a": "A"}, {"a": b"facts"}), "who is refused changes nothing"
+
+
+@pytest.mark.parametrize("state", ["A", "B"])
+def test_a_reset_is_taken_once_and_told(state):
+    """Also with the old directory: what is in it may be damaged."""
+    resets = []
+    reception = hall(population=b"all", with_memory={"a"}, states={"a": "A"}, on_reset=resets.append)
+    assert reception.greet("a", hello(state=state, reset=True)) == (Welcome(0, True, b"all"), True)
+    assert resets == ["a"]
+    assert reception.greet("a", hello(state=state)) == (Welcome(0, False, b"all"), True)
+    assert resets == ["a"]
+
+
+def test_nothing_is_lost_before_there_is_a_memory():
+    assert hall(population=b"all", states={"a": "A"}).greet("a", hello(state="B"))[1]

@@ -55,8 +55,8 @@ def server_app(study: str | Path) -> ServerApp:
 def client_app(data: str | None = None) -> ClientApp:
     """The client app of a node. `data`: where a node's data are unless its --node-config says it; {part} is its number.
 
-    --node-config of a SuperNode: state (a directory, needed in ticket mode), data (as of `undrift join --data`), accept (the
-    hash of the contract), and, where SuperNodes have no names of their own, site or partition-id.
+    --node-config of a SuperNode: state (a directory, needed in ticket mode), data and method-file (as of `undrift
+    join`), accept (the hash of the contract), and, where SuperNodes have no names of their own, site or partition-id.
     """
     from flwr.app import Context, Message
     from flwr.clientapp import ClientApp
@@ -78,7 +78,7 @@ def play(study: str | Path, post: Post, config: Mapping[str, Any]) -> Result:
         raise InputError(f"mode of the run's configuration is one of {', '.join(MODES)}, got {mode!r}")
     if not isinstance(out, str) or not out:
         raise InputError("the run needs a directory: flwr run … --run-config 'out=\"/srv/runs/heart\"'")
-    agreement = Agreement.of(read_study(study))
+    agreement = Agreement.of(read_study(study).trusted())  # an app is a program; the study's own files come with it
     with owned(Path(out)) as mine:
         files.write_text(mine.path / STUDY, agreement.study.to_toml())
         files.write_bytes(mine.path / CONTRACT, agreement.contract.document())

@@ -268,10 +268,10 @@ def _signal(kill: Callable[[int, int], None], number: int, sign: signal.Signals)
 def _descendants(pid: int) -> list[int]:
     """The processes that this one has started, and those that they have."""
     listed = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    parents = dict(map(int, line.split()) for line in listed.splitlines())
+    pairs = [(int(child), int(parent)) for child, parent in (line.split() for line in listed.splitlines())]
     found = [pid]
-    for parent in found:  # which grows
-        found += [child for child, its in parents.items() if its == parent]
+    for one in found:  # which grows
+        found += [child for child, parent in pairs if parent == one]
     return found[1:]
 
 

@@ -66,6 +66,15 @@ def test_message_mode_equals_the_simulation(federation: Federation) -> None:
 
 
 @pytest.mark.slow
+def test_the_example_in_flowers_simulation_equals_ours(tmp_path: Path) -> None:
+    """Nodes without names and without a state directory: Flower keeps their memory."""
+    pytest.importorskip("ray", reason="Flower's simulation needs Ray: pip install 'flwr[simulation]'")
+    with Federation(tmp_path / "flower", simulation=True) as federation:
+        federation.wait(federation.run(EXAMPLE, {"out": str(tmp_path / "out")}), SECONDS)
+    assert replay(tmp_path / "out").difference <= 1e-12
+
+
+@pytest.mark.slow
 def test_a_node_that_was_not_registered_is_refused(federation: Federation) -> None:
     make_node_key(federation.folder / "keys" / "stranger")
     federation.start_node("stranger", {"state": str(federation.folder)})

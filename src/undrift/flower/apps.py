@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import files
 from ..engine.history import History, Result
 from ..errors import InputError
@@ -118,7 +120,8 @@ def _by_tickets(agreement: Agreement, post: Post, folder: Path, address: object)
 
 def _tell(history: History) -> None:
     """Progress, for `flwr log`."""
-    print(f"round {history.length - 1}: loss {history['loss'][-1]:.6g}", flush=True)
+    loss = history["loss"][-1]
+    print(f"round {history.length - 1}" + (f": loss {loss:.6g}" if np.isfinite(loss) else ""), flush=True)
 
 
 def _port(address: object) -> int:

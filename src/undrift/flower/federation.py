@@ -39,10 +39,13 @@ class FederationError(UndriftError):
 
 
 class Federation:
-    """A SuperLink and its SuperNodes. Use it as `with Federation(folder) as federation:`."""
+    """A SuperLink and its SuperNodes. Use it as `with Federation(folder) as federation:`.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    `simulation`: Flower simulates the nodes (two, unless it is told otherwise), and none are added.
+    """
+
+    def __init__(self, folder: Path, *, simulation: bool = False) -> None:
+        self.folder, self.simulation = folder, simulation
         self.port = free_port()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -68,7 +71,8 @@ class Federation:
         tls = self.folder / "tls"
         self._start(
             "superlink",
-            ["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port), "--enable-supernode-auth"],
+            ["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port)],
+            ["--simulation" if self.simulation else "--enable-supernode-auth"],
             [
                 "--ssl-certfile",
                 f"{tls}/link.pem",

@@ -31,7 +31,7 @@ name = "scaffold"
 eta = 0.05
 """
 SECONDS = 600.0  # for a run, on a machine that is busy with other things
-REFUSED = re.compile(r"/v1/fleet/\S+ HTTP/1.1\" 40[13]")
+REFUSED = re.compile(r"activate-node HTTP/1.1\" 4\d\d")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
 
 
@@ -63,6 +63,15 @@ def test_ticket_mode_equals_the_simulation(federation: Federation) -> None:
 @pytest.mark.slow
 def test_message_mode_equals_the_simulation(federation: Federation) -> None:
     play(federation, "messages")
+
+
+@pytest.mark.slow
+def test_the_example_in_flowers_simulation_equals_ours(tmp_path: Path) -> None:
+    """Nodes without names and without a state directory: Flower keeps their memory."""
+    pytest.importorskip("ray", reason="Flower's simulation needs Ray: pip install 'flwr[simulation]'")
+    with Federation(tmp_path / "flower", simulation=True) as federation:
+        federation.wait(federation.run(EXAMPLE, {"out": str(tmp_path / "out")}), SECONDS)
+    assert replay(tmp_path / "out").difference <= 1e-12
 
 
 @pytest.mark.slow

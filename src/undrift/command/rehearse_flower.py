@@ -29,16 +29,17 @@ def rehearse_flower(agreement: Agreement, folder: Path, talk: Talk, arguments: a
         )
     app, sites = folder / "app", agreement.contract.sites
     make_app(app, agreement.study.to_toml())
+    given = None if arguments.data is None else Path(arguments.data)
     began = time.monotonic()
     with Federation(folder / "federation") as federation:
-        for site in sites:
+        for site, config in _node_config(agreement, folder, given).items():
             talk.note(f"registering and starting the SuperNode of {site}")
-            federation.add_node(site, {"state": str(folder / "state" / site), **_data(agreement, arguments, site)})
-        config = {"mode": "tickets", "out": str(folder / "run"), "address": f"127.0.0.1:{free_port()}"}
-        run = federation.run(app, config)
+            federation.add_node(site, config)
+        address = f"127.0.0.1:{free_port()}"
+        run = federation.run(app, {"mode": "tickets", "out": str(folder / "run"), "address": address})
         talk.note(f"Flower's run {run} has begun")
         federation.wait(run, PATIENCE)
-    found = replay(folder / "run", None if arguments.data is None else Path(arguments.data), trust=True)
+    found = replay(folder / "run", given, trust=True)
     seconds = time.monotonic() - began
     if arguments.json:
         print(json.dumps({**found.words(), "sites": len(sites), "kills": 0, "seconds": seconds}, indent=2))
@@ -48,8 +49,15 @@ def rehearse_flower(agreement: Agreement, folder: Path, talk: Talk, arguments: a
     return codes.OK if found.equal else codes.CLAIM_FAILED
 
 
-def _data(agreement: Agreement, arguments: argparse.Namespace, site: str) -> dict[str, str]:
-    if agreement.source.public is not None:
-        return {}
-    given = site_files(agreement, None if arguments.data is None else Path(arguments.data))
-    return {"data": str(given[agreement.contract.sites.index(site)].resolve())}
+def _node_config(agreement: Agreement, folder: Path, given: Path | None) -> dict[str, dict[str, str]]:
+    """What each SuperNode is told: where its memory, its data and a method of one's own are."""
+    sites = agreement.contract.sites
+    configs = {site: {"state": str(folder / "state" / site)} for site in sites}
+    if agreement.source.public is None:
+        for site, file in zip(sites, site_files(agreement, given), strict=True):
+            configs[site]["data"] = str(file.resolve())
+    stem, colon, _ = agreement.study.methods[0].name.rpartition(".py:")
+    if colon:
+        for site in sites:
+            configs[site]["method-file"] = str(Path(f"{stem}.py").resolve())
+    return configs

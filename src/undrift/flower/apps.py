@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import files
 from ..engine.history import History, Result
 from ..errors import InputError
@@ -55,8 +57,8 @@ def server_app(study: str | Path) -> ServerApp:
 def client_app(data: str | None = None) -> ClientApp:
     """The client app of a node. `data`: where a node's data are unless its --node-config says it; {part} is its number.
 
-    --node-config of a SuperNode: state (a directory, needed in ticket mode), data (as of `undrift join --data`), accept (the
-    hash of the contract), and, where SuperNodes have no names of their own, site or partition-id.
+    --node-config of a SuperNode: state (a directory, needed in ticket mode), data and method-file (as of `undrift
+    join`), accept (the hash of the contract), and, where SuperNodes have no names of their own, site or partition-id.
     """
     from flwr.app import Context, Message
     from flwr.clientapp import ClientApp
@@ -78,7 +80,7 @@ def play(study: str | Path, post: Post, config: Mapping[str, Any]) -> Result:
         raise InputError(f"mode of the run's configuration is one of {', '.join(MODES)}, got {mode!r}")
     if not isinstance(out, str) or not out:
         raise InputError("the run needs a directory: flwr run … --run-config 'out=\"/srv/runs/heart\"'")
-    agreement = Agreement.of(read_study(study))
+    agreement = Agreement.of(read_study(study).trusted())  # an app is a program; the study's own files come with it
     with owned(Path(out)) as mine:
         files.write_text(mine.path / STUDY, agreement.study.to_toml())
         files.write_bytes(mine.path / CONTRACT, agreement.contract.document())
@@ -118,7 +120,8 @@ def _by_tickets(agreement: Agreement, post: Post, folder: Path, address: object)
 
 def _tell(history: History) -> None:
     """Progress, for `flwr log`."""
-    print(f"round {history.length - 1}: loss {history['loss'][-1]:.6g}", flush=True)
+    loss = history["loss"][-1]
+    print(f"round {history.length - 1}" + (f": loss {loss:.6g}" if np.isfinite(loss) else ""), flush=True)
 
 
 def _port(address: object) -> int:

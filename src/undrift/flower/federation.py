@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,13 @@ class FederationError(UndriftError):
 
 
 class Federation:
-    """A SuperLink and its SuperNodes. Use it as `with Federation(folder) as federation:`."""
+    """A SuperLink and its SuperNodes. Use it as `with Federation(folder) as federation:`.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    `simulation`: Flower simulates the nodes (two, unless it is told otherwise), and none are added.
+    """
+
+    def __init__(self, folder: Path, *, simulation: bool = False) -> None:
+        self.folder, self.simulation = folder, simulation
         self.port = free_port()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -68,7 +71,8 @@ class Federation:
         tls = self.folder / "tls"
         self._start(
             "superlink",
-            ["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port), "--enable-supernode-auth"],
+            ["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port)],
+            ["--simulation" if self.simulation else "--enable-supernode-auth"],
             [
                 "--ssl-certfile",
                 f"{tls}/link.pem",
@@ -118,10 +122,13 @@ class Federation:
         process = self.processes.pop(name, None)
         if process is None:
             return
-        _signal_group(process, sign)
+        below = _descendants(process.pid)  # some lead groups of their own, and live on without the process
+        _signal(os.killpg, process.pid, sign)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(10)
-        _signal_group(process, signal.SIGKILL)
+        _signal(os.killpg, process.pid, signal.SIGKILL)
+        for pid in below:
+            _signal(os.kill, pid, signal.SIGKILL)
         process.wait()
 
     # ----- Flower's command
@@ -257,9 +264,19 @@ def _blank(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
     )
 
 
-def _signal_group(process: subprocess.Popen[bytes], sign: signal.Signals) -> None:
+def _signal(kill: Callable[[int, int], None], number: int, sign: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, sign)
+        kill(number, sign)
+
+
+def _descendants(pid: int) -> list[int]:
+    """The processes that this one has started, and those that they have."""
+    listed = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    pairs = [(int(child), int(parent)) for child, parent in (line.split() for line in listed.splitlines())]
+    found = [pid]
+    for one in found:  # which grows
+        found += [child for child, parent in pairs if parent == one]
+    return found[1:]
 
 
 def make_app(folder: Path, study: str) -> None:

@@ -36,6 +36,7 @@ class Settings:
     part: int | None = None
     data: str | None = None
     state: str | None = None
+    method_file: str | None = None  # of a method that is not undrift's
     accept: str | None = None  # the hash of the contract; without it, whatever the federation's operator starts
 
     @classmethod
@@ -44,9 +45,9 @@ class Settings:
         part = config.get("partition-id")
         if part is not None and (type(part) is not int or part < 0):
             raise InputError(f"partition-id of --node-config is a whole number ≥ 0, got {part!r}")
-        words = {key: _word(config, key) for key in ("site", "data", "state", "accept")}
+        words = {key: _word(config, key) for key in ("site", "data", "state", "method-file", "accept")}
         own = words["data"] or (data.replace("{part}", str(part)) if data else None)
-        return cls(words["site"] or "", part, own, words["state"], words["accept"])
+        return cls(words["site"] or "", part, own, words["state"], words["method-file"], words["accept"])
 
     def folder(self, run: object) -> Path:
         """The state directory for the run whose contract has this hash; a node's settings serve many runs."""

@@ -43,7 +43,8 @@ def site_of(settings: Settings, state: Path) -> AbstractContextManager[Member]:
     def accept(agreement: Agreement) -> bool:
         return settings.accept is None or agreement.contract.hash.startswith(settings.accept)
 
-    return Membership(state, data, accept, note=log.info).member()
+    files = [] if settings.method_file is None else [Path(settings.method_file)]
+    return Membership(state, data, accept, files=files, note=log.info).member()
 
 
 class Patience:

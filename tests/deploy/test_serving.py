@@ -154,6 +154,21 @@ def test_another_study_does_not_continue_a_run(stage: Stage) -> None:
         stage.serve(carrier)
 
 
+@pytest.mark.slow
+def test_a_hundred_sites_over_real_streams(tmp_path: Path) -> None:
+    stage = Stage(
+        tmp_path,
+        {
+            "problem": {"name": "least_squares", "clients": 100, "samples": 3, "dim": 2},
+            "run": {"rounds": 3, "steps": 1},
+            "method": [{"name": "fedsgd", "eta": 0.01}],
+        },
+    )
+    result = stage.play()
+    assert all(stage.ended[site] is None for site in stage.sites)
+    np.testing.assert_allclose(result.x, simulated(stage).x, rtol=0, atol=1e-12)
+
+
 METHOD = """import undrift as ud
 
 

@@ -9,6 +9,7 @@ import traceback
 from ..errors import CheckpointError, DivergenceError, Interrupted, StorageError, UndriftError
 from . import codes
 
+EXTRAS = {"grpc": "grpc", "cryptography": "grpc", "flwr": "flower"}  # module -> what brings it
 DEBUG = "UNDRIFT_DEBUG"  # set to anything, it shows where an error comes from
 
 CODES: tuple[tuple[type[BaseException], int], ...] = (
@@ -36,6 +37,8 @@ def explained(error: BaseException) -> tuple[str, int]:
     ('runs/x/model.npy cannot be written or read: No space left on device; make room, or choose another place', 7)
     >>> explained(ZeroDivisionError("division by zero"))[1]
     1
+    >>> explained(ModuleNotFoundError("No module named 'grpc'", name="grpc"))
+    ("this needs grpc, which is not installed: pip install 'undrift[grpc]'", 2)
     """
     if isinstance(error, UndriftError | KeyboardInterrupt):
         return str(error) or "interrupted", code_of(error)
@@ -45,6 +48,8 @@ def explained(error: BaseException) -> tuple[str, int]:
         why = str(error).partition("\n")[0] or "the system gives no more"
         return f"this does not fit into the memory ({why}): take fewer clients, samples or dimensions, or record less", \
             codes.BAD_INPUT  # fmt: skip
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
+        return f"this needs {error.name}, which is not installed: pip install 'undrift[{extra}]'", codes.BAD_INPUT
     if isinstance(error, RecursionError):
         return "the input is nested too deeply: write it with fewer levels", codes.BAD_INPUT
     return (

@@ -44,9 +44,9 @@ def _add_serve(command: Make, of_kind: OfKind) -> None:
     serve.add_argument(
         "--farewell",
         type=of_kind(NotNegative),
-        default=10.0,
+        default=60.0,
         metavar="S",
-        help="seconds in which sites that are away may come back at the end to hear that it is over (10)",
+        help="seconds in which sites that are away may come back at the end to hear that it is over (60)",
     )
     serve.add_argument("--trust", action="store_true", help="run the program (file.py:factory) that the study names")
     output = serve.add_argument_group("output")

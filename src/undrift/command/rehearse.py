@@ -99,7 +99,7 @@ def _rehearse(agreement: Agreement, folder: Path, talk: Talk, arguments: argpars
 def _start(troupe: Troupe, agreement: Agreement, folder: Path, arguments: argparse.Namespace) -> None:
     port, pki, trust = free_port(), folder / "pki", ["--trust"] if arguments.trust else []
     troupe.add("server", ["serve", str(folder / "study.toml"), "--certs", str(pki / "server"), "--port", str(port),
-                          "--host", "127.0.0.1", "--out", str(folder / "run"), *trust])  # fmt: skip
+                          "--host", "127.0.0.1", "--out", str(folder / "run"), "--farewell", "600", *trust])  # fmt: skip
     own, sites = _method_files(agreement), agreement.contract.sites
     given = None if arguments.data is None else Path(arguments.data)
     data_files: list[Any] = [None] * len(sites) if agreement.source.public is not None else site_files(agreement, given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,7 @@ from .agreement import Agreement
 
 RESEND = 30.0  # seconds after which a message that nobody answered is sent again
 STANDARDISATION = "standardisation.json"  # what turns raw features into those of the model
-FAREWELL = 10.0  # seconds in which sites that are away may come back to hear that the run is over
+FAREWELL = 60.0  # seconds in which sites that are away may come back to hear that the run is over
 
 
 def serve(
@@ -106,4 +107,5 @@ def _play(
 def _say_goodbye(talk: Conversation, result: Result, seconds: float) -> None:
     """Tell everybody that the run is over; those that are away have some seconds to come back."""
     words = f"finished after round {result.rounds}"
-    talk.finish(words, time.monotonic() + seconds)
+    with contextlib.suppress(KeyboardInterrupt):  # the run is whole: whoever asks to stop wants to wait no longer
+        talk.finish(words, time.monotonic() + seconds)

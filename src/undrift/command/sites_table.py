@@ -45,16 +45,16 @@ def sites_table(lines: Mapping[str, Line], now: float) -> Table:
     """One row a site; those that are away or slow first, if there are too many."""
     table = plain_table()
     for name, where in (("site", "left"), ("", "left"), ("last heard", "right"), ("answers", "right"),
-                        ("mean answer", "right"), ("received", "right"), ("sent", "right"), ("said last", "left")):  # fmt: skip
+                        ("answers take", "right"), ("received", "right"), ("sent", "right"), ("said last", "left")):  # fmt: skip
         table.add_column(name, justify=where, no_wrap=True)  # type: ignore[arg-type]
-    slowest = max(lines.values(), key=lambda line: line.mean_seconds, default=None)
+    slowest = max(lines.values(), key=lambda line: line.seconds, default=None)
     shown = list(lines.items())
     if len(shown) > MOST:
-        shown.sort(key=lambda one: (one[1].connected, -one[1].mean_seconds))
+        shown.sort(key=lambda one: (one[1].connected, -one[1].seconds))
     for site, line in shown[:MOST]:
         mark = Text("● connected", style="green") if line.connected else Text("○ away", style="red")
         ago = "never" if line.heard is None else f"{now - line.heard:.0f} s ago"
-        mean = f"{1000 * line.mean_seconds:.1f} ms" if line.answers else "–"
+        mean = f"{1000 * line.seconds:.1f} ms" if line.answers else "–"
         if line is slowest and line.answers and len(lines) > 1:
             mean = f"slowest {mean}"
         table.add_row(site, mark, ago, str(line.answers), mean, size(line.received), size(line.sent), line.said[:40])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from .carrier import Carrier, Connected, Event, Lost
 
 TICK = 0.2  # seconds
+NEW = 0.1  # share of a new answer in the moving average
 
 
 @dataclasses.dataclass
@@ -21,13 +22,9 @@ class Line:
     received: int = 0
     heard: float | None = None  # when, by the clock
     answers: int = 0
-    seconds: float = 0.0  # that all its answers took
+    seconds: float = 0.0  # that its last answers took, a moving average
     said: str = ""  # the last thing that happened
     asked: float | None = None  # when it was told what it has not yet answered
-
-    @property
-    def mean_seconds(self) -> float:
-        return self.seconds / self.answers if self.answers else 0.0
 
 
 class Watched:
@@ -95,4 +92,6 @@ class Watched:
         now = self.clock()
         line.received, line.heard = line.received + size, now
         if line.asked is not None:
-            line.answers, line.seconds, line.asked = line.answers + 1, line.seconds + now - line.asked, None
+            share = max(1 / (line.answers + 1), NEW)
+            line.seconds += share * (now - line.asked - line.seconds)
+            line.answers, line.asked = line.answers + 1, None

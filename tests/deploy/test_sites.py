@@ -269,6 +269,8 @@ def test_with_a_folder_the_federation_is_simulated(tmp_path):
     expected = SOURCES["logistic"].whole([data_of("logistic")[1], data_of("logistic")[0]])  # a, then b
     assert problem.value(np.ones(4)) == expected.value(np.ones(4))
     assert problem.sizes.tolist() == [2, 7]
+    deployed = study_from({"problem": words, "deploy": {"sites": ["b", "a"]}}, "study.toml", tmp_path)
+    assert deployed.make_problem().sizes.tolist() == [7, 2]  # the clients of the deployed run, in their order
     source = Sites.of(words)
     assert [len(one.x) for one in source.read_folder(folder, ["b", "a"])] == [7, 2]
     with pytest.raises(InputError, match=r"no data of the site 'c'.*c\.csv"):

@@ -44,9 +44,11 @@ class Board:
 def sites_table(lines: Mapping[str, Line], now: float) -> Table:
     """One row a site; those that are away or slow first, if there are too many."""
     table = plain_table()
-    for name, where in (("site", "left"), ("", "left"), ("last heard", "right"), ("answers", "right"),
-                        ("answers take", "right"), ("received", "right"), ("sent", "right"), ("said last", "left")):  # fmt: skip
-        table.add_column(name, justify=where, no_wrap=True)  # type: ignore[arg-type]
+    for name in ("site", ""):
+        table.add_column(name, no_wrap=True)
+    for name in ("last heard", "answers", "answers take", "received", "sent"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("said last", no_wrap=True)
     slowest = max(lines.values(), key=lambda line: line.seconds, default=None)
     shown = list(lines.items())
     if len(shown) > MOST:

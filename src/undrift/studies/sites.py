@@ -293,14 +293,14 @@ class Sites:
             train_sample=None,
         )
 
-    def simulated(self) -> Problem:
-        """The problem of all sites, where their data are in a folder of this machine."""
+    def simulated(self, names: Sequence[str] | None = None) -> Problem:
+        """The problem of these sites, or of all in alphabetical order, where their data are in a folder of this machine."""
         if self.folder is None:
             raise InputError(
                 "the data of the problem 'sites' are at the sites: run it with `undrift serve` here and `undrift join` there; "
                 'to simulate it, put one file per site into a folder and say folder = "…" in the table [problem]'
             )
-        return self.whole(self.read_folder(self.folder))
+        return self.whole(self.read_folder(self.folder, names))
 
 
 def sites(**words: Any) -> Problem:
@@ -310,7 +310,7 @@ def sites(**words: Any) -> Problem:
     labels, that of class 0 first. `weights`: what counts alike, "samples" or "sites". `standardise`: "none", "federated"
     (means and variances over all sites) or { mean = […], scale = […] }. `intercept` (true), `l2`: of linear models. `classes`,
     `hidden` (widths of hidden layers), `batch`, `cut`: of networks. `folder`: one file per site, to simulate the federation
-    on this machine; sites are in alphabetical order then.
+    on this machine; sites are in the order of [deploy], or alphabetical.
     """
     return Sites(**words).simulated()
 

@@ -25,6 +25,7 @@ from .catalogue import PROBLEMS
 from .method import StudyMethod
 from .paths import absolute_paths
 from .schema import DeployTable, RunTable, defaults, table_of
+from .sites import Sites
 from .words import construct, located
 
 TABLES = ("problem", "run", "method", "deploy")
@@ -71,6 +72,8 @@ class Study:
         if not self.problem:
             raise InputError("which problem? Name one, for example --problem least_squares; `undrift list` shows them")
         with located(self.place("[problem]")):
+            if self.problem.get("name") == "sites":  # in the order in which they are deployed
+                return Sites.of(self.problem).simulated(self.deploy.get("sites"))
             return construct(self.problem, PROBLEMS, "problem")
 
     def arguments(self, problem: Problem) -> Arguments:

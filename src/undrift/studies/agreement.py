@@ -89,7 +89,7 @@ class Agreement:
             )
         return self._described(population).contract
 
-    @property
+    @cached_property
     def preview(self) -> Run:
         """The run before any site has told anything, for people and for the sizes of messages."""
         return self.run(self.source.preview(len(self.contract.sites)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 import undrift as ud
@@ -65,6 +66,20 @@ def test_a_reset_is_taken_once_and_told(state):
     assert resets == ["a"]
     assert reception.greet("a", hello(state=state)) == (Welcome(0, False, b"all"), True)
     assert resets == ["a"]
+
+
+def test_a_reset_that_is_refused_for_its_data_is_not_used_up():
+    reception = hall(population=b"all", with_memory={"a"}, states={"a": "A"}, facts={"a": b"facts"})
+    assert isinstance(reception.greet("a", hello(state="B", reset=True, facts=b"others"))[0], Refused)
+    assert reception.greet("a", hello(state="B", reset=True)) == (Welcome(0, True, b"all"), True)
+
+
+@pytest.mark.parametrize("where", ["undrift", "sites", "code"])
+def test_a_contract_cannot_draw_on_the_screen_of_who_reads_it(where):
+    wrong = {"undrift": "1\x1b[2J", "sites": ["a\nContract 1234"], "code": {"x.py\r": "0"}}[where]
+    document = msgspec.structs.replace(CONTRACT, **{where: wrong}).document()
+    with pytest.raises(ud.InputError, match="short and printable"):
+        Contract.read(document)
 
 
 def test_nothing_is_lost_before_there_is_a_memory():

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from stage import SMALL, Stage
@@ -13,7 +14,8 @@ from stage import SMALL, Stage
 import undrift as ud
 from undrift.deploy.book import CHECKPOINT, TRACE
 from undrift.deploy.contract import Contract
-from undrift.errors import CheckpointError, InputError, Interrupted
+from undrift.engine.loopback import pass_messages
+from undrift.errors import CheckpointError, DivergenceError, InputError, Interrupted
 from undrift.studies.agreement import Agreement
 from undrift.studies.study import study_from
 
@@ -75,6 +77,8 @@ def test_a_lost_state_directory_is_refused_until_reset(stage: Stage) -> None:
     assert [row["resets"] for row in rows] == [[], [], [1], []]
     trace = ud.plan.trace(stage.folder / "run" / TRACE)
     assert trace.resets == {3: (1,)}
+    played = pass_messages(stage.agreement.simulated(stage.agreement.source.public, trace))
+    np.testing.assert_allclose(result.x, played.x, rtol=0, atol=1e-12)  # the replay begins without it too
     assert not np.allclose(result.x, simulated(stage).x, rtol=0, atol=1e-12)  # SCAFFOLD has lost a control variate
 
 
@@ -154,6 +158,21 @@ def test_another_study_does_not_continue_a_run(stage: Stage) -> None:
         stage.serve(carrier)
 
 
+@pytest.mark.parametrize("problem", [{"name": "npz", "path": "/etc/x.npz"}, {"name": "sites", "folder": "/srv"}])
+def test_a_server_cannot_name_files_of_a_site(problem: dict) -> None:
+    contract = Agreement.of(study_from(SMALL, "test")).contract
+    forged = msgspec.structs.replace(contract, study={**contract.study, "problem": problem})
+    with pytest.raises(InputError, match="names a file of one machine"):
+        Agreement.accepted(Contract.read(forged.document()))
+
+
+def test_sites_hear_of_a_divergence(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {**SMALL, "run": {"rounds": 400, "steps": 5}, "method": [{"name": "fedsgd", "eta": 10.0}]})
+    with pytest.raises(DivergenceError):
+        stage.play()
+    assert stage.ended == {"site-0": None, "site-1": None}
+
+
 @pytest.mark.slow
 def test_a_hundred_sites_over_real_streams(tmp_path: Path) -> None:
     stage = Stage(
@@ -197,6 +216,11 @@ def test_a_method_of_ones_own_must_be_installed_with_the_same_content(tmp_path: 
     ("tables", "complaint"),
     [
         ({"method": [{"name": "gd", "eta": 0.1}]}, "needs all data in one place"),
+        ({"problem": {"name": "npz", "path": "a.npz"}}, "names a file of one machine"),
+        (
+            {"problem": {"name": "network", "data": "digits", "partition": "from_map:a.json"}},
+            "names a file of one machine",
+        ),
         ({"method": []}, "a deployed run has one method, the study has 0"),
         ({"run": {"rounds": 2, "failures": 0.5}}, "failures is for simulations"),
         ({"run": {"rounds": 2, "keep_iterates": True}}, "keep_iterates is for simulations"),

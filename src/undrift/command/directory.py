@@ -241,7 +241,8 @@ def _remove_if_empty(path: Path) -> None:
 def continue_with(directory: RunDirectory) -> str:
     """The command that goes on with what is half done."""
     if directory.command == "serve":
-        return f"continue with: {command_line()}"
+        place = "" if directory.chosen is not None else f" --out {shlex.quote(str(directory.path))}"
+        return f"continue with: {command_line()}{place}"
     return f"continue with: undrift {directory.command} --out {shlex.quote(str(directory.path))} --resume"
 
 

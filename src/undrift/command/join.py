@@ -63,9 +63,12 @@ def acceptance(arguments: argparse.Namespace, talk: Talk) -> Callable[[Agreement
     def accept(agreement: Agreement) -> bool:
         found = agreement.contract.hash
         for line in contract_lines(agreement, talk.notes.width):
-            talk.note(line)
+            if wanted is None:
+                talk.notes.print(line)  # whoever is asked must have seen it
+            else:
+                talk.note(line)
         if wanted is not None:
-            if not (len(wanted) >= SHORTEST and found.startswith(wanted.lower())):
+            if not agreement.contract.is_called(wanted):
                 raise InputError(f"the server's contract is {found}, this site accepts {wanted}: nothing was sent")
             return True
         return _asked()
@@ -74,7 +77,6 @@ def acceptance(arguments: argparse.Namespace, talk: Talk) -> Callable[[Agreement
 
 
 LIMIT = 2**31  # bytes of a frame from the server
-SHORTEST = 16  # letters of a hash that name a contract
 
 
 def _asked() -> bool:

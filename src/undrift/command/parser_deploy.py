@@ -83,7 +83,9 @@ def _add_join(command: Make) -> None:
         help="a method of one's own that the contract names by its hash",
     )
     join.add_argument(
-        "--reset", action="store_true", help="begin without memory, if the state directory was lost (the trace says so)"
+        "--reset",
+        action="store_true",
+        help="begin without memory, whatever there is, because it was lost (the trace says so)",
     )
     join.add_argument("--quiet", action="store_true", help="no notes")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -26,6 +27,7 @@ class Troupe:
         self.commands: dict[str, list[str]] = {}
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.kills = 0
+        self._over_at: float | None = None
 
     def __enter__(self) -> Troupe:
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -65,6 +67,14 @@ class Troupe:
 
     def all_ended(self) -> bool:
         return all(process.poll() == 0 for process in self.running.values())
+
+    def is_over(self, leader: str) -> bool:
+        """Whether this one has ended well, and all others too, or have had some seconds to do so."""
+        if self.running[leader].poll() != 0:
+            return False
+        if self._over_at is None:
+            self._over_at = time.monotonic()
+        return self.all_ended() or time.monotonic() - self._over_at > GRACE
 
     def failed(self) -> str | None:
         """What is to be said of a process that ended with an error, if there is one."""

@@ -81,11 +81,11 @@ def _rehearse(agreement: Agreement, folder: Path, talk: Talk, arguments: argpars
         task = bar.add_task(f"{len(sites)} sites and a server", total=rounds)
         _start(troupe, agreement, folder, arguments)
         kills = _schedule(arguments, sites, rounds)
-        while not troupe.all_ended():
+        while not troupe.is_over("server"):
             stop.heard()
             done = _rounds(folder / "run" / "trace.jsonl")
             bar.update(task, completed=done)
-            while kills and done >= kills[0][0]:
+            while kills and kills[0][0] <= done < rounds:
                 _, name = kills.pop(0)
                 troupe.kill(name)
                 talk.note(f"killed {name} in round {done + 1}")

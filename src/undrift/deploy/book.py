@@ -44,6 +44,7 @@ class Head(Struct, forbid_unknown_fields=True):
     opening: dict[str, dict[str, Any]] | None = None  # what was recorded of round 0
     diverged: tuple[int, int | None] | None = None
     stopped: str | None = None
+    resets: list[int] = []  # those that lost their memory after that round
     travelled: dict[str, int] = {}
 
 
@@ -84,6 +85,7 @@ class Book:
         arrays = {f"memory_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(memory))}
         arrays |= {f"slot_{i}": leaf for i, leaf in enumerate(_stacked(slots))}
         self.head.base, self.head.round = list(state.conversation.base), t
+        self.head.resets = sorted(state.conversation.resets)
         self.head.opening = recorded if t == 0 else self.head.opening
         self.head.states, self.head.travelled = dict(states), dict(travelled)
         self.head.diverged, self.head.stopped = recorder.diverged, recorder.stopped
@@ -99,7 +101,7 @@ class Book:
         memory, slots, _ = state.server.state
         state.server.state = (_taken(stored, "memory", memory), _taken_slots(stored, slots), head.travelled)
         stored.finish()
-        state.conversation.base = list(head.base)
+        state.conversation.base, state.conversation.resets = list(head.base), set(head.resets)
         rows: list[Any] = [
             head.opening,
             *({"columns": row.columns, "clients": row.clients} for row in self._rows(head.round)),

@@ -15,6 +15,8 @@ from ..errors import InputError
 from .frames import PROTOCOL
 
 LONGEST = 2**20  # bytes of a contract
+SHORTEST = 16  # letters of a hash that name a contract
+LONGEST_WORD = 200  # letters of the words in it that people are shown as they are
 
 
 class Contract(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,6 +37,10 @@ class Contract(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def hash(self) -> str:
         return hashlib.sha256(self.document()).hexdigest()
 
+    def is_called(self, name: str) -> bool:
+        """Whether this is its hash, or at least so many letters of it that nobody else has them."""
+        return len(name) >= SHORTEST and self.hash.startswith(name.lower())
+
     @classmethod
     def read(cls, document: bytes) -> Contract:
         """From the bytes that came, checked; the protocol must be ours."""
@@ -49,4 +55,7 @@ class Contract(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"the server speaks version {contract.protocol} of the protocol, this site {PROTOCOL}: install the same "
                 "undrift on both sides"
             )
+        for word in (contract.undrift, *contract.sites, *contract.code, *contract.code.values()):
+            if not word.isprintable() or len(word) > LONGEST_WORD:
+                raise InputError(f"the contract holds the word {word[:80]!r}: words there are short and printable")
         return contract

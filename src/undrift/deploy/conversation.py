@@ -31,6 +31,7 @@ from .frames import (
     Saw,
     Unable,
     Welcome,
+    plain,
     read_at_server,
     write,
 )
@@ -77,7 +78,8 @@ class Conversation:
     ) -> None:
         self.carrier, self.sites, self.greet = carrier, sites, greet
         self.number = {site: i for i, site in enumerate(sites)}
-        self.deadline, self.resend, self.clock, self.watch, self.check = deadline, resend, clock, watch, check
+        self.deadline, self.resend, self.clock, self.check = deadline, resend, clock, check
+        self.watch: Callable[[str, str], None] = lambda site, what: watch(site, plain(what))  # sites choose some words
         self.base = [NEVER] * len(sites)  # the last round of each site that counts
         self.resets: set[int] = set()  # those that lost their memory since the trace was written
         self.present: dict[int, int] = {}  # client -> its connection, once it was welcomed
@@ -125,11 +127,12 @@ class Conversation:
 
     def finish(self, words: str, until: float) -> None:
         """Tell everybody that the run is over; those that are away may come back until then to hear it."""
-        told: set[int] = set()
+        told: dict[int, int] = {}  # client -> the connection over which it was told
         while True:
-            for i in set(self.present) - told:
-                self._send(i, Finished(words))
-                told.add(i)
+            for i, connection in self.present.items():
+                if told.get(i) != connection:
+                    self._send(i, Finished(words))
+                    told[i] = connection
             now = self.clock()
             if len(told) == len(self.sites) or now >= until:
                 return
@@ -360,6 +363,8 @@ class Conversation:
             raise FrameError(f"it asked for messages of round {self.round} more than {AGAIN} times")
         for ask in told.asks[number:]:
             self._send(i, ask)
+        if told.commit is not None:
+            self._send(i, told.commit)
 
     def _repeat_commit(self, i: int) -> None:
         commit = self.told[i].commit

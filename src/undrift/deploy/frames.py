@@ -20,6 +20,7 @@ PROTOCOL = 1  # raised when frames change their meaning
 LARGE = 64 * 1024  # bytes of a payload from which on it is copied with care
 EMPTY, BIN32 = b"\xc4\x00", b"\xc6"  # msgpack's no bytes, and the head of bytes whose length has 32 bits
 HEADROOM = 64 * 1024  # bytes of a frame besides its payload
+FACTS = 2**20  # bytes in which a site tells of its data
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Round = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]  # -1: before the first
@@ -42,8 +43,8 @@ class Hello(Frame, frozen=True):
     undrift: Word
     contract: Word  # the hash of the contract that it has accepted, or "" to be shown the contract
     state: Word  # names its state directory: another one means that its memory was lost
-    reset: bool  # begin without memory, if it was lost
-    facts: Annotated[bytes, msgspec.Meta(max_length=HEADROOM // 2)]  # what its data look like, see `facts`
+    reset: bool  # begin without memory, whatever there is
+    facts: Annotated[bytes, msgspec.Meta(max_length=FACTS)]  # what its data look like, see `facts`
 
 
 class Answer(Frame, frozen=True):
@@ -184,3 +185,12 @@ def _read(decoder: msgspec.msgpack.Decoder[T], content: bytes | bytearray, sende
         raise FrameError(
             f"a frame from {sender} cannot be read: {error}: its version or its bytes are wrong"
         ) from error
+
+
+def plain(text: str) -> str:
+    """One printable line, whatever a stranger wrote.
+
+    >>> plain("a\\nb")
+    'a?b'
+    """
+    return "".join(c if c.isprintable() else "?" for c in text[:1000])

@@ -14,7 +14,7 @@ from cryptography import x509
 
 from .carrier import Event, Heard
 from .chunks import Assembly, chunks
-from .frames import HEADROOM, FrameError
+from .frames import FACTS, HEADROOM, FrameError, plain
 
 log = logging.getLogger("undrift.deploy")
 FRAME = 1024  # bytes that a frame is counted for besides its content
@@ -125,7 +125,7 @@ class Line:
 
     # ----- from the site
     async def _read(self, requests: AsyncIterator[bytes], events: queue.SimpleQueue[Event]) -> str:
-        assembly = Assembly(min(self.limit, HEADROOM))  # nothing long before hello
+        assembly = Assembly(min(self.limit, FACTS + HEADROOM))  # nothing long before hello
         async for part in requests:
             whole = assembly.add(part)
             if whole is None:
@@ -158,12 +158,3 @@ class Line:
         """A frame has left the queue; whether somebody waits for that. Called by the run's thread."""
         self.left += length + FRAME
         return self.starved
-
-
-def plain(text: str) -> str:
-    """One printable line, whatever a stranger wrote.
-
-    >>> plain("a\\nb")
-    'a?b'
-    """
-    return "".join(c if c.isprintable() else "?" for c in text[:1000])

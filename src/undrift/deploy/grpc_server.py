@@ -23,7 +23,8 @@ from .carrier import Connected, Event, Heard, Lost
 from .certs import check_own, read_files
 from .chunks import PIECE
 from .doorkeeper import Doorkeeper, Unclear
-from .grpc_line import Line, Times, plain
+from .frames import plain
+from .grpc_line import Line, Times
 
 log = logging.getLogger("undrift.deploy")
 SERVICE, NAME = "undrift.Run", "Talk"

@@ -20,6 +20,7 @@ from .frames import (
     Terms,
     Unable,
     Welcome,
+    plain,
 )
 from .site import Site
 
@@ -59,7 +60,7 @@ class Member:
     def hear(self, frame: FromServer, send: Callable[[Frame], None]) -> bool:
         """One frame of a connection; True when the run is over."""
         if isinstance(frame, Refused):
-            raise TurnedAway(f"the server refuses this site: {frame.reason}")
+            raise TurnedAway(f"the server refuses this site: {plain(frame.reason)}")
         if isinstance(frame, Terms):
             self._agree(Contract.read(frame.contract))
             send(self._hello())
@@ -88,10 +89,10 @@ class Member:
         if not welcome.population:
             self.note("waiting for the other sites")
             return False
-        assert self.contract is not None
+        if self.contract is None:
+            raise FrameError("the server welcomed this site before it showed its contract")
         if self.site is None:
             self.site = self.build(self.contract, welcome.number, welcome.population, welcome.reset)
-        self.reset = False
         self.site.rejoin()
         self.note(f"taking part as client {welcome.number}")
         return True
@@ -106,6 +107,8 @@ class Member:
             faults.point("site:before-reply")
         if reply is not None:
             send(reply)
+        if isinstance(reply, Committed):
+            self.reset = False  # what it has from here on counts
         if isinstance(reply, Answer):
             faults.point("site:after-reply")
         elif isinstance(reply, Committed):

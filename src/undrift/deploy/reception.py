@@ -47,6 +47,9 @@ class Reception:
         self.check_facts(site, hello.facts)
         if site in self.facts and self.facts[site] != hello.facts:
             raise InputError(f"the data of {site} look different from when it joined first: bring the old data back")
+        if reset:
+            self.with_memory.discard(site)
+            self.on_reset(site)
         self.facts[site] = hello.facts
         self.states[site] = hello.state
         number = self.contract.sites.index(site)
@@ -62,6 +65,4 @@ class Reception:
                 f"{site} has lost its memory: its state directory is another one than before; bring the old one back with "
                 "--state, or begin without memory by --reset, which the trace of the run will show"
             )
-        self.with_memory.discard(site)
-        self.on_reset(site)
         return True

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import files
+from ..deploy.book import Book
 from ..engine.history import History, Result
 from ..errors import InputError
 from ..ownership import owned
@@ -82,6 +83,7 @@ def play(study: str | Path, post: Post, config: Mapping[str, Any]) -> Result:
         raise InputError("the run needs a directory: flwr run … --run-config 'out=\"/srv/runs/heart\"'")
     agreement = Agreement.of(read_study(study).trusted())  # an app is a program; the study's own files come with it
     with owned(Path(out)) as mine:
+        Book(mine.path, agreement.contract)  # refuses what was begun with another contract
         files.write_text(mine.path / STUDY, agreement.study.to_toml())
         files.write_bytes(mine.path / CONTRACT, agreement.contract.document())
         if mode == "messages":

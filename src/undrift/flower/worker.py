@@ -41,7 +41,7 @@ def site_of(settings: Settings, state: Path) -> AbstractContextManager[Member]:
         return None
 
     def accept(agreement: Agreement) -> bool:
-        return settings.accept is None or agreement.contract.hash.startswith(settings.accept)
+        return settings.accept is None or agreement.contract.is_called(settings.accept)
 
     files = [] if settings.method_file is None else [Path(settings.method_file)]
     return Membership(state, data, accept, files=files, note=log.info).member()

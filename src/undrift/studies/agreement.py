@@ -25,6 +25,7 @@ from ..plan import Absences
 from ..recipe import THEOREM
 from .entries import ready
 from .own import MARK, is_own
+from .paths import file_named
 from .source import Source, source_of
 from .study import Study, study_from
 from .words import located
@@ -52,6 +53,7 @@ class Agreement:
                 raise InputError(
                     f"{study.source}, table [run]: {word} is for simulations: leave it out of a deployed run"
                 )
+        _refuse_files(_without_local(study.problem), study.source)
         source = source_of(study.problem)
         study = _filled_in(study, source)
         sites = _sites(study, source)
@@ -65,6 +67,13 @@ class Agreement:
     def accepted(cls, contract: Contract, files: Sequence[Path] = ()) -> Agreement:
         """At a site; `files`: of methods of one's own, installed here."""
         words = contract.study
+        if contract.undrift != VERSION:
+            raise InputError(
+                f"the server runs undrift {contract.undrift}, this site {VERSION}: install the same version on both sides"
+            )
+        if not isinstance(problem := words.get("problem"), Mapping):
+            raise InputError("the contract names no problem")
+        _refuse_files(problem, "the contract")
         method = words.get("method")
         if not isinstance(method, Mapping) or not isinstance(name := method.get("name"), str):
             raise InputError("the contract names no method")
@@ -153,7 +162,7 @@ def _sites(study: Study, source: Source) -> list[str]:
 
 def _contract(study: Study) -> Contract:
     words = study.words()
-    problem = {key: entry for key, entry in words["problem"].items() if key not in LOCAL}
+    problem = _without_local(words["problem"])
     (method,) = words["method"]
     code: dict[str, str] = {}
     if is_own(method["name"]):
@@ -163,6 +172,19 @@ def _contract(study: Study) -> Contract:
     tables = {"problem": problem, "run": words["run"], "method": method}
     sites, absences = list(study.deploy["sites"]), study.deploy.get("deadline") is not None
     return Contract(PROTOCOL, VERSION, _plain(tables), sites, absences, code)
+
+
+def _without_local(problem: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: entry for key, entry in problem.items() if key not in LOCAL}
+
+
+def _refuse_files(problem: Mapping[str, Any], source: str) -> None:
+    """Nobody tells another machine which of its files to open."""
+    if (key := file_named(problem)) is not None:
+        raise InputError(
+            f"{source}: {key} of the problem {problem.get('name')!r} names a file of one machine, which is not deployed: let "
+            'the sites bring their own with name = "sites"'
+        )
 
 
 def _installed(name: str, contract: Contract, files: Sequence[Path]) -> str:

@@ -12,11 +12,12 @@ import msgspec
 
 from .. import precision
 from ..deploy.contract import Contract
+from ..deploy.frames import FACTS
 from ..deploy.member import Member
 from ..deploy.memory import OnDisk
 from ..deploy.site import Site
 from ..engine.nodes import ClientNode, Parts
-from ..errors import CheckpointError
+from ..errors import CheckpointError, InputError
 from ..files import storage, write_bytes
 from ..ownership import owned
 from .agreement import VERSION, Agreement
@@ -57,6 +58,8 @@ class Membership:
     def member(self) -> Iterator[Member]:
         """The site's side of all its connections."""
         with owned(self.folder):
+            with storage(self.folder):
+                self.folder.chmod(0o700)  # its memory is made of the site's data
             self.badge = self._badge()
             yield Member(VERSION, self.badge.state, self._accept, self._facts, self._build, self.reset, self.note)
 
@@ -73,7 +76,13 @@ class Membership:
         assert self.agreement is not None
         if self.own is None:
             self.own = (self.data(self.agreement),)
-        return self.agreement.source.facts(self.own[0])
+        facts = self.agreement.source.facts(self.own[0])
+        if len(facts) > FACTS:
+            raise InputError(
+                f"what a site tells of its data has at most {FACTS} bytes, here {len(facts)}: take fewer features, or agree on "
+                "their means and scales in the study"
+            )
+        return facts
 
     def _build(self, contract: Contract, number: int, terms: bytes, reset: bool) -> Site:
         assert self.agreement is not None

@@ -22,6 +22,18 @@ def absolute_paths(problem: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return words
 
 
+def file_named(problem: Mapping[str, Any]) -> str | None:
+    """The word of a table [problem] that names a file or folder of one machine, if there is one.
+
+    >>> file_named({"name": "npz", "path": "a.npz"}), file_named({"name": "digits"})
+    ('path', None)
+    """
+    found = next((key for key in ("path", "folder", "data_dir") if problem.get(key) is not None), None)
+    if found is None and "from_map" in str(problem.get("partition", "")):
+        found = "partition"
+    return found
+
+
 def absolute_method(name: str, folder: Path) -> str:
     """The name of a method; the file of one's own, relative to `folder`, in full."""
     path, colon, attribute = name.rpartition(".py:")

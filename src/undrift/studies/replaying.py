@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..deploy.book import TRACE
 from ..deploy.contract import Contract
 from ..engine.description import Run
 from ..engine.history import Result
+from ..engine.loopback import pass_messages
 from ..engine.simulate import simulate
 from ..errors import InputError
 from ..files import storage
@@ -21,7 +23,7 @@ from .agreement import Agreement
 from .site_files import files_of
 from .study import read_study
 
-STUDY, CONTRACT, MODEL = "study.toml", "contract.json", "model.npy"
+STUDY, CONTRACT, MODEL, SUMMARY = "study.toml", "contract.json", "model.npy", "summary.json"
 TOLERANCES = {8: 1e-12, 4: 1e-6}  # by bytes of a number, as a share of the model's largest entry (or of 1)
 
 
@@ -62,7 +64,8 @@ def replay(folder: Path, data: Path | None = None, *, tolerance: float | None = 
     problem = whole_problem(agreement, data)
     played = len(absences.rounds)
     run: Run = agreement.simulated(problem, absences).but(rounds=played, stop=None)
-    result = simulate(run)
+    _check_rounds(folder, played)
+    result = (pass_messages if absences.resets else simulate)(run)
     if found.shape != result.x.shape:
         raise InputError(f"{folder / MODEL} has shape {found.shape}, the simulated model {result.x.shape}")
     silent = sum(len(row.silent) for row in absences.rounds.values())
@@ -90,6 +93,20 @@ def site_files(agreement: Agreement, data: Path | None) -> list[Path]:
         if site not in found:
             raise InputError(f"{folder} has no data of the site {site!r}: put {site}.csv or {site}.npz there")
     return [found[site] for site in agreement.contract.sites]
+
+
+def _check_rounds(folder: Path, traced: int) -> None:
+    """Refuse a model that is not of the last round in the trace."""
+    try:
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return
+    rounds = summary.get("rounds") if isinstance(summary, dict) else None
+    if rounds is not None and rounds != traced:
+        raise InputError(
+            f"the model in {folder} is of round {rounds}, its trace ends with round {traced}: let `undrift serve` finish the "
+            "run first"
+        )
 
 
 def _read_contract(folder: Path) -> Contract:

@@ -21,7 +21,7 @@ from ..deploy.reception import Reception
 from ..engine.description import Run
 from ..engine.history import History, Result
 from ..engine.layout import memory_shapes
-from ..errors import Interrupted
+from ..errors import DivergenceError, Interrupted
 from ..files import write_text
 from .agreement import Agreement
 
@@ -100,12 +100,14 @@ def _play(
             raise
         said = f"stopped after {recorder.length - 1} of {run.rounds} rounds"
         raise Interrupted(said, result=coordinator.state.chronicle.result(last_model[0])) from None
-    _say_goodbye(talk, result, farewell)
+    except DivergenceError as diverged:
+        _say_goodbye(talk, f"diverged in round {diverged.round}", farewell)
+        raise
+    _say_goodbye(talk, f"finished after round {result.rounds}", farewell)
     return result
 
 
-def _say_goodbye(talk: Conversation, result: Result, seconds: float) -> None:
+def _say_goodbye(talk: Conversation, words: str, seconds: float) -> None:
     """Tell everybody that the run is over; those that are away have some seconds to come back."""
-    words = f"finished after round {result.rounds}"
     with contextlib.suppress(KeyboardInterrupt):  # the run is whole: whoever asks to stop wants to wait no longer
         talk.finish(words, time.monotonic() + seconds)

@@ -33,7 +33,7 @@ def test_each_end_gets_a_folder_that_serves_it(tmp_path):
     assert [path.name for path in made] == ["server", "a", "b"]
     for path in made:
         assert sorted(os.listdir(path)) == [AUTHORITY, CERTIFICATE, KEY]
-        check_own(path)
+        check_own(path, server=path.name == "server")
     assert name_of(read_certificate(tmp_path / "a" / CERTIFICATE)) == "a"
     assert len({(path / KEY).read_bytes() for path in made}) == 3
 

@@ -68,6 +68,12 @@ def test_a_reset_is_taken_once_and_told(state):
     assert resets == ["a"]
 
 
+def test_data_can_be_corrected_until_the_run_begins():
+    reception = hall(facts={"a": b"first"})
+    assert reception.greet("a", hello(facts=b"second")) == (Welcome(0, False, b""), False)
+    assert reception.facts == {"a": b"second"}
+
+
 def test_a_reset_that_is_refused_for_its_data_is_not_used_up():
     reception = hall(population=b"all", with_memory={"a"}, states={"a": "A"}, facts={"a": b"facts"})
     assert isinstance(reception.greet("a", hello(state="B", reset=True, facts=b"others"))[0], Refused)

@@ -150,6 +150,34 @@ def test_an_old_checkpoint_of_the_server_is_noticed_by_its_sites(stage: Stage) -
     np.testing.assert_allclose(stage.play().x, simulated(stage).x, rtol=0, atol=1e-12)
 
 
+def test_a_server_that_begins_anew_does_not_take_its_sites_along(stage: Stage) -> None:
+    """The same contract in another directory (--out was forgotten): nothing of the real run is overwritten."""
+    with pytest.raises(Interrupted):
+        stage.play(stop_after(stage, 2))
+    (stage.folder / "run").rename(stage.folder / "real")
+    (stage.folder / "run").mkdir()
+    stage.ended.clear()
+
+    def until_both_ended() -> None:
+        if len(stage.ended) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises((Interrupted, KeyboardInterrupt)):
+        stage.play(until_both_ended)
+    assert all("the server has begun from an old checkpoint" in str(error) for error in stage.ended.values())
+    shutil.rmtree(stage.folder / "run")
+    (stage.folder / "real").rename(stage.folder / "run")
+    np.testing.assert_allclose(stage.play().x, simulated(stage).x, rtol=0, atol=1e-12)
+
+
+def test_a_lost_checkpoint_is_no_reason_to_begin_anew(stage: Stage) -> None:
+    with pytest.raises(Interrupted):
+        stage.play(stop_after(stage, 2))
+    (stage.folder / "run" / CHECKPOINT).unlink()
+    with stage.carrier() as carrier, pytest.raises(CheckpointError, match="holds 2 rounds, but checkpoint"):
+        stage.serve(carrier)
+
+
 def test_another_study_does_not_continue_a_run(stage: Stage) -> None:
     with pytest.raises(Interrupted):
         stage.play(stop_after(stage, 1))

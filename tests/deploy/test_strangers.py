@@ -27,7 +27,7 @@ from undrift.deploy.chunks import HEAD, chunks
 from undrift.deploy.contract import Contract
 from undrift.deploy.conversation import Conversation
 from undrift.deploy.doorkeeper import Doorkeeper, Stranger
-from undrift.deploy.frames import PROTOCOL, Hello, Refused, Terms, Welcome, write
+from undrift.deploy.frames import FACTS, HEADROOM, PROTOCOL, Hello, Refused, Terms, Welcome, write
 from undrift.deploy.grpc_site import stay_connected
 from undrift.deploy.reception import Reception
 from undrift.errors import InputError, UndriftError
@@ -271,7 +271,7 @@ def test_a_frame_that_stops_in_the_middle(door):
     [
         ([b"nonsense"], "no valid head"),
         ([b""], "no valid head"),
-        ([(LIMIT + 1).to_bytes(HEAD) + b"x"], "longer than the 65536"),  # nothing long before hello
+        ([(LIMIT + 1).to_bytes(HEAD) + b"x"], f"longer than the {FACTS + HEADROOM} "),  # nothing long before hello
         ([*chunks(write(HELLO)), (LIMIT + 1).to_bytes(HEAD) + b"x"], f"longer than the {LIMIT}"),
         ([(5).to_bytes(HEAD) + b"x", b"yyyyyyy"], "another length than announced"),
     ],

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ..deploy.contract import SHORTEST
 from ..engine.interrupt import DEFAULTS, SIGNALS
 from ..errors import InputError
 from ..report.contract import contract_lines
@@ -25,6 +27,8 @@ def execute(arguments: argparse.Namespace) -> int:
     """The command."""
     from ..deploy.grpc_site import stay_connected  # needs the extra `grpc`
 
+    if not re.fullmatch(r".+:[0-9]{1,5}", arguments.server):
+        raise InputError(f"the server is HOST:PORT, for example {arguments.server}:8443, got {arguments.server!r}")
     talk = Talk(arguments.quiet)
     certs = Path(arguments.certs)
     membership = Membership(
@@ -69,7 +73,10 @@ def acceptance(arguments: argparse.Namespace, talk: Talk) -> Callable[[Agreement
                 talk.note(line)
         if wanted is not None:
             if not agreement.contract.is_called(wanted):
-                raise InputError(f"the server's contract is {found}, this site accepts {wanted}: nothing was sent")
+                raise InputError(
+                    f"the server's contract is {found}, this site accepts {wanted} (at least {SHORTEST} letters of "
+                    "it): nothing was sent"
+                )
             return True
         return _asked()
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from ..gate import Count, NotNegative, Positive, Seed, Whole
 
 Make = Callable[[str, str, str, str], argparse.ArgumentParser]  # name, summary, details, examples -> its parser
 OfKind = Callable[[Any], Callable[[str], Any]]
 PORT = 8443
+Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
 def add_deployment(command: Make, of_kind: OfKind) -> None:
@@ -32,7 +35,7 @@ def _add_serve(command: Make, of_kind: OfKind) -> None:
     )
     serve.add_argument("study", nargs="?", metavar="STUDY.toml", help="the study; not needed to continue")
     serve.add_argument("--certs", required=True, metavar="DIR", help="the server's folder made by `undrift certs`")
-    serve.add_argument("--port", type=of_kind(Whole), default=PORT, metavar="P", help=f"to listen at ({PORT})")
+    serve.add_argument("--port", type=of_kind(Port), default=PORT, metavar="P", help=f"to listen at ({PORT})")
     serve.add_argument("--host", default="[::]", metavar="ADDRESS", help="to listen at ([::]: all addresses)")
     serve.add_argument("--method", metavar="METHOD", help="the one of the study's methods, by name, if it has several")
     serve.add_argument(

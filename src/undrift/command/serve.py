@@ -42,12 +42,10 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
     agreement = Agreement.of(study)
     if directory.holds_a_run() and not arguments.overwrite:
         directory.check_holds(agreement.study)
-        Book(directory.path, agreement.contract)  # refuses what was begun with another contract
         if (found := directory.finished("finished", "diverged")) is not None:
             talk.note(f"the run in {directory.path} is {found['status']}: nothing to serve")
             return shown(found, arguments.json, codes.OK if found["status"] == "finished" else codes.DIVERGED)
-        if (loss := directory.loss()) is not None:
-            talk.note(loss)
+        Book(directory.path, agreement.contract)  # refuses what was begun with another contract
     from ..deploy.grpc_server import GrpcCarrier  # needs the extra `grpc`
 
     sites = set(agreement.contract.sites)

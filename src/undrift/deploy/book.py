@@ -119,6 +119,7 @@ class Book:
     def _read_head(self) -> Head | None:
         path = self.folder / CHECKPOINT
         if not path.exists():
+            self._check_empty()
             return None
         head = Stored(path, REMEDY).state(Head)
         if head.contract != self.contract.hash:
@@ -129,6 +130,15 @@ class Book:
         if set(head.facts) != set(self.contract.sites) or len(head.base) != len(self.contract.sites):
             raise CheckpointError(f"{path} names other sites than its contract: {REMEDY}")
         return head
+
+    def _check_empty(self) -> None:
+        """Refuse to begin anew where rounds have been played: the sites have gone on from there."""
+        trace = self.folder / TRACE
+        if trace.exists() and (rows := read_rows(trace)[1]):
+            raise CheckpointError(
+                f"{trace} holds {len(rows)} rounds, but {CHECKPOINT} beside it is gone: bring it back to continue, or begin "
+                "another run in another directory (--out)"
+            )
 
 
 def _written(value: Any) -> int | float | None:

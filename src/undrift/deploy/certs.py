@@ -137,9 +137,13 @@ def read_files(folder: Path) -> tuple[bytes, bytes, bytes]:
     return content[0], content[1], content[2]
 
 
-def check_own(folder: Path) -> None:
-    """That a site's certificate can be accepted at all: in time, of the authority beside it, and for the key beside it."""
+def check_own(folder: Path, server: bool = False) -> None:
+    """That a certificate can be accepted at all: of the right role, in time, of the authority and for the key beside it."""
     authority, certificate = read_certificate(folder / AUTHORITY), read_certificate(folder / CERTIFICATE)
+    names = [str(one.value) for one in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    if (names == [SERVER]) != server:
+        whose, wanted = ("a site", "the server") if server else ("the server", "this site")
+        raise InputError(f"{folder} is the folder of {whose}: give --certs that of {wanted}")
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature) as error:

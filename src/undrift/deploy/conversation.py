@@ -296,6 +296,7 @@ class Conversation:
         if self.base[i] != NEVER:
             self.base[i] = NEVER
             self.resets.add(i)
+            self.watch(self.sites[i], "begins without the memory that it had (--reset)")
             if i in self.told:  # what it was told and answered in this round rests on what it has lost
                 raise Anew((), f"{self.sites[i]} begins without the memory that it has lost")
 

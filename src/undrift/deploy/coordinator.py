@@ -155,6 +155,7 @@ class _Round:
         for i in trouble.clients:
             self.talk.patience.missed(i, self.t)
             self.out[i] = trouble.why
+            self.talk.watch(self.talk.sites[i], f"left out of round {self.t}: {trouble.why}")
         if self.asked and self.asked <= set(self.out):  # nobody is left: wait for whoever comes back, and longer
             self.talk.stretch *= 2
             self.talk.wait_for(self.asked, 1)

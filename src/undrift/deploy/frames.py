@@ -20,7 +20,7 @@ PROTOCOL = 1  # raised when frames change their meaning
 LARGE = 64 * 1024  # bytes of a payload from which on it is copied with care
 EMPTY, BIN32 = b"\xc4\x00", b"\xc6"  # msgpack's no bytes, and the head of bytes whose length has 32 bits
 HEADROOM = 64 * 1024  # bytes of a frame besides its payload
-FACTS = 2**20  # bytes in which a site tells of its data
+FACTS = 2**18  # bytes in which a site tells of its data
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Round = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]  # -1: before the first

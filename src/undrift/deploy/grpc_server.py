@@ -231,5 +231,5 @@ async def _abort(context: Any, why: str) -> None:
 
 def _credentials(certs: Path) -> grpc.ServerCredentials:
     authority, certificate, key = read_files(certs)
-    check_own(certs)
+    check_own(certs, server=True)
     return grpc.ssl_server_credentials([(key, certificate)], authority, require_client_auth=True)

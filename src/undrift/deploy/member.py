@@ -93,6 +93,9 @@ class Member:
             raise FrameError("the server welcomed this site before it showed its contract")
         if self.site is None:
             self.site = self.build(self.contract, welcome.number, welcome.population, welcome.reset)
+        if welcome.reset:
+            self.site.forget()
+            self.note("begins without the memory that it had (--reset); the trace says so")
         self.site.rejoin()
         self.note(f"taking part as client {welcome.number}")
         return True

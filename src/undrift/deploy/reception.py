@@ -45,7 +45,7 @@ class Reception:
             )
         reset = self._check_state(site, hello)
         self.check_facts(site, hello.facts)
-        if site in self.facts and self.facts[site] != hello.facts:
+        if self.population and site in self.facts and self.facts[site] != hello.facts:
             raise InputError(f"the data of {site} look different from when it joined first: bring the old data back")
         if reset:
             self.with_memory.discard(site)
@@ -62,7 +62,8 @@ class Reception:
             if hello.state == self.states.get(site):
                 return False
             raise InputError(
-                f"{site} has lost its memory: its state directory is another one than before; bring the old one back with "
-                "--state, or begin without memory by --reset, which the trace of the run will show"
+                f"{site} has lost its memory: its state directory is another one than before (or somebody else uses its "
+                "certificate); bring the old one back with --state, or begin without memory by --reset, which the trace of the run "
+                "will show"
             )
         return True

@@ -36,6 +36,11 @@ class Site:
         self.position, self.base, self.answered = START, NEVER, 0
         self.last: Answer | None = None
 
+    def forget(self) -> None:
+        """Begin without memory: the operator said so, and the server knows it."""
+        self.snapshots.forget()
+        self.holds = None
+
     def hear(self, frame: FromServer) -> Frame | None:
         """The answer to a frame, or None where there is none."""
         with precision.scope(self.node.parts.contract.population.dtype):
@@ -58,6 +63,7 @@ class Site:
         if here < self.position:
             return None  # late: the round has been begun anew since
         if here > self.position:
+            self._check_round(ask.round)
             self._return_to(ask.base)
             self.position, self.base, self.answered, self.last = here, ask.base, 0, None
         if ask.number > self.answered:
@@ -72,9 +78,14 @@ class Site:
     def _look(self, look: Look) -> Frame | None:
         if look.round < self.position[0]:
             return None  # late
+        self._check_round(look.round)
         self._return_to(look.base)
         self.position = (look.round, OVER)  # who is asked about a round's model has no part in that round any more
         return Saw(look.round, self.node.handle(Call(MEASURE, look.round), 1, look.payload))
+
+    def _check_round(self, round: int) -> None:
+        if self.position == START:  # the first that is heard of the server since it, or the connection, was lost
+            self.snapshots.check(round)
 
     def _return_to(self, base: int) -> None:
         """The memory as it was after this round, from the disk where it is another one now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,8 @@ class Replay:
 
     def words(self) -> dict[str, Any]:
         names = ("rounds", "absences", "difference", "scale", "tolerance", "equal")
-        return {name: getattr(self, name) for name in names}
+        words = {name: getattr(self, name) for name in names}
+        return {**words, "difference": self.difference if math.isfinite(self.difference) else None}
 
 
 def replay(folder: Path, data: Path | None = None, *, tolerance: float | None = None, trust: bool = False) -> Replay:
@@ -66,8 +68,11 @@ def replay(folder: Path, data: Path | None = None, *, tolerance: float | None = 
     run: Run = agreement.simulated(problem, absences).but(rounds=played, stop=None)
     _check_rounds(folder, played)
     result = (pass_messages if absences.resets else simulate)(run)
-    if found.shape != result.x.shape:
-        raise InputError(f"{folder / MODEL} has shape {found.shape}, the simulated model {result.x.shape}")
+    if found.shape != result.x.shape or found.dtype != result.x.dtype:
+        raise InputError(
+            f"{folder / MODEL} is {found.dtype} of shape {found.shape}, the simulated model {result.x.dtype} of shape "
+            f"{result.x.shape}"
+        )
     silent = sum(len(row.silent) for row in absences.rounds.values())
     largest = float(np.max(np.abs(result.x), initial=0.0))
     allowed = TOLERANCES[result.x.dtype.itemsize] if tolerance is None else tolerance
@@ -122,6 +127,9 @@ def _model(folder: Path) -> np.ndarray:
         raise InputError(f"there is no {MODEL} in {folder} yet: the run has not ended")
     try:
         with storage(file):
-            return np.load(file, allow_pickle=False)
-    except ValueError as error:
+            found = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError) as error:
         raise InputError(f"{file} is not a model: {error}") from error
+    if not isinstance(found, np.ndarray) or found.dtype.kind != "f":
+        raise InputError(f"{file} is not a model: it is no array of real numbers")
+    return found

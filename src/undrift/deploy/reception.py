@@ -63,7 +63,7 @@ class Reception:
                 return False
             raise InputError(
                 f"{site} has lost its memory: its state directory is another one than before (or somebody else uses its "
-                "certificate); bring the old one back with --state, or begin without memory by --reset, which the trace of the run "
-                "will show"
+                "certificate); bring the old one back with --state, or begin without memory by --reset, which the trace of the "
+                "run will show"
             )
         return True

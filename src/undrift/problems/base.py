@@ -255,6 +255,11 @@ class Problem:
         return Full()
 
     @classmethod
+    def shapes_for(cls, shared: Any, static: tuple[Any, ...], most: int) -> tuple[Any, tuple[Any, ...]]:
+        """What the clients share, and what is known besides data, where the largest client has so many samples."""
+        return shared, static
+
+    @classmethod
     def initial_of(cls, static: tuple[Any, ...], dim: int, dtype: np.dtype[Any], seed: int) -> np.ndarray:
         """x_0 where the user gives none."""
         return np.zeros(dim, dtype)

@@ -120,6 +120,17 @@ class Network(Problem):
         test = self.shared.get("test")
         return None if test is None else ServerData(self.architecture, test["x"], test["y"])
 
+    def as_one_of_many(self, share: Any) -> Network:
+        """The same client as one of many, of whose samples its own are this share."""
+        with precision.scope(self.dtype):
+            stack = {**self.stack, "share": jnp.asarray(share)[None]}
+            return Network(stack, self.shared, self.weights, self.dim, self.dtype, self.static)
+
+    @classmethod
+    def shapes_for(cls, shared: Any, static: tuple[Any, ...], most: int) -> tuple[Any, tuple[Any, ...]]:
+        longer = {name: jax.ShapeDtypeStruct((most, *part.shape[1:]), part.dtype) for name, part in shared.items()}
+        return longer, (static[0]._replace(capacity=most, sample_capacity=most),)
+
     @classmethod
     def check_dialogue(cls, static: tuple[Any, ...], oracle: Oracle) -> None:
         batch = cls.halves_of(static).batch

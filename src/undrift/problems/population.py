@@ -6,6 +6,7 @@ import dataclasses
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
 from ..oracles import Oracle
@@ -51,6 +52,15 @@ class Population:
     def __str__(self) -> str:
         return f"<{self.name}: {self.clients} clients, d = {self.dim}, {self.dtype}>"
 
+    def of(self, weights: np.ndarray, sizes: np.ndarray) -> Population:
+        """The same kind of problem with clients of these weights and sizes: known without a sample of theirs."""
+        most = int(sizes.max())
+        row = {name: _longer(part, most) if name in self.kind.sampled else part for name, part in self.row.items()}
+        shared, static = self.kind.shapes_for(self.shared, self.static, most)
+        return dataclasses.replace(
+            self, clients=len(weights), weights=weights, sizes=sizes, row=row, shared=shared, static=static
+        )
+
     @property
     def default_oracle(self) -> Oracle:
         """How clients take gradients where the user does not say."""
@@ -78,3 +88,7 @@ class Population:
     def relative_weights(self) -> np.ndarray:
         """m·w_i: by how much more than in a plain mean client i counts. Exactly 1 for all where weights are equal."""
         return np.ones_like(self.weights) if self.equal_weights else self.clients * self.weights
+
+
+def _longer(part: jax.ShapeDtypeStruct, samples: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((samples, *part.shape[1:]), part.dtype)

@@ -14,13 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import jax
-import jax.numpy as jnp
 import msgspec
 import numpy as np
 from msgspec import Meta
 
-from .. import models, precision, problems
+from .. import models, problems
 from ..errors import InputError
 from ..gate import LARGEST, Count, NotNegative, check
 from ..problems.arrays import normalised_weights, require_room_for_hessians
@@ -170,21 +168,8 @@ class Sites:
     def population(self, terms: bytes) -> Population:
         agreed = self._terms(terms)
         most = max(agreed.samples)
-        known = self._template(most).population
-        row = {name: _longer(part, most) if name in known.kind.sampled else part for name, part in known.row.items()}
-        shared, static = known.shared, known.static
-        if self.kind == "network":
-            shared = {name: _longer(part, most) for name, part in shared.items()}
-            static = (static[0]._replace(capacity=most, sample_capacity=most),)
-        return dataclasses.replace(
-            known,
-            clients=len(agreed.samples),
-            weights=normalised_weights(self._weights(agreed.samples), len(agreed.samples), known.dtype),
-            sizes=np.array(agreed.samples, np.int64),
-            row=row,
-            shared=shared,
-            static=static,
-        )
+        weights = normalised_weights(self._weights(agreed.samples), len(agreed.samples), self.dtype)
+        return self._template(most).population.of(weights, np.array(agreed.samples, np.int64))
 
     def own(self, terms: bytes, number: int, data: SiteData | None) -> Problem:
         agreed, data = self._terms(terms), self._checked(data)
@@ -201,9 +186,7 @@ class Sites:
         problem = self._problem([block], [data.y])
         if isinstance(problem, Network):
             weights = normalised_weights(self._weights(agreed.samples), len(agreed.samples), self.dtype)
-            with precision.scope(self.dtype):
-                stack = {**problem.stack, "share": jnp.asarray(weights[number : number + 1])}
-                return Network(stack, problem.shared, problem.weights, problem.dim, problem.dtype, problem.static)
+            return problem.as_one_of_many(weights[number])
         return problem
 
     def whole(self, data: Sequence[SiteData]) -> Problem:
@@ -321,7 +304,3 @@ sites.__signature__ = inspect.signature(Sites, eval_str=True)  # type: ignore[at
 def read_site_data(where: str | Path, problem: Mapping[str, Any]) -> SiteData:
     """A site's data, from a .csv or .npz file or `module:function`, held against the words of a study's table [problem]."""
     return Sites.of(problem).read(where)
-
-
-def _longer(part: jax.ShapeDtypeStruct, samples: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct((samples, *part.shape[1:]), part.dtype)

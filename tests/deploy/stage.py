@@ -19,6 +19,7 @@ from undrift.studies.joining import Membership
 from undrift.studies.serving import serve
 from undrift.studies.study import study_from
 
+PATIENCE = 60.0  # seconds
 SMALL: dict[str, Any] = {
     "problem": {"name": "least_squares", "clients": 2, "samples": 6, "dim": 4},
     "run": {"rounds": 4, "steps": 2},
@@ -96,7 +97,10 @@ class Stage:
         with self.carrier() as carrier:
             threads = [self.join(site, carrier.port, **options.get(site, {})) for site in self.sites]
             try:
-                return self.serve(Watched(Checked(carrier, check), self.sites))
+                result = self.serve(Watched(Checked(carrier, check), self.sites))
+                for thread in threads:  # they have been told that it is over
+                    thread.join(PATIENCE)
+                return result
             finally:
                 self.over.set()
                 for thread in threads:

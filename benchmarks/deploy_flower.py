@@ -12,7 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from undrift.flower.federation import Federation, free_port, make_app
+from undrift.deploy.ports import free_port
+from undrift.flower.federation import Federation, make_app
 from undrift.studies.replaying import replay
 
 STUDY = """

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from undrift.command.processes import Troupe
-from undrift.command.rehearse import free_port
 from undrift.deploy.certs import make_certificates
+from undrift.deploy.ports import free_port
 
 from .measure import Goal, Report, Row
 

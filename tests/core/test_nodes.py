@@ -15,7 +15,8 @@ from twins import linear_layers, network_data, network_problem
 import undrift as ud
 from undrift import precision
 from undrift.engine.loopback import Direct
-from undrift.engine.nodes import ClientNode, Parts, ServerNode
+from undrift.engine.nodes import ClientNode, ServerNode
+from undrift.engine.parts import Parts
 from undrift.problems.base import Problem
 
 SIZES, DIM, ROUNDS = (4, 3, 5), 3, 2

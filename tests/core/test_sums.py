@@ -14,7 +14,7 @@ import pytest
 
 import undrift as ud
 from undrift import precision, sums
-from undrift.engine.nodes import Parts
+from undrift.engine.parts import Parts
 from undrift.protocol import Cohort
 
 MILLION = 1_000_000

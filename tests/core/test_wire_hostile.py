@@ -15,7 +15,8 @@ import undrift as ud
 from attack.wire_payloads import attack_wire, holds, hostile, kinds, used, with_fitting_checksum
 from undrift import envelope, precision, wire
 from undrift.engine.loopback import Direct
-from undrift.engine.nodes import MEASURE, Call, ClientNode, Parts, ServerNode
+from undrift.engine.nodes import ClientNode, ServerNode
+from undrift.engine.parts import MEASURE, Call, Parts
 from undrift.envelope import DOWN, OVERHEAD, Envelope, seal, unseal
 from undrift.messages import Levels, Signs, Sparse
 

@@ -29,7 +29,8 @@ from undrift.deploy.memory import NEVER, InProcess, Snapshots
 from undrift.deploy.reception import Reception
 from undrift.deploy.site import Site
 from undrift.engine.loopback import pass_messages
-from undrift.engine.nodes import ClientNode, Parts
+from undrift.engine.nodes import ClientNode
+from undrift.engine.parts import Parts
 from undrift.errors import UndriftError
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from undrift.cli import main
 from undrift.command.processes import Troupe
-from undrift.command.rehearse import free_port
 from undrift.deploy.certs import make_certificates
 from undrift.deploy.faults import POINTS, VARIABLE
+from undrift.deploy.ports import free_port
 from undrift.studies.replaying import replay
 
 PATIENCE = 600.0

@@ -11,7 +11,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'undrift[flower]'")
 
-from undrift.flower.federation import Federation, free_port, make_app, make_node_key
+from undrift.deploy.ports import free_port
+from undrift.flower.federation import Federation, make_app, make_node_key
 from undrift.studies.replaying import replay
 
 STUDY = """

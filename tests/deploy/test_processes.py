@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from undrift.command.rehearse import free_port
 from undrift.deploy.certs import make_certificates
+from undrift.deploy.ports import free_port
 from undrift.studies.replaying import replay
 
 PATIENCE = 600.0

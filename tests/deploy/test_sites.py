@@ -17,7 +17,8 @@ import undrift as ud
 from undrift import precision
 from undrift.engine.description import Run
 from undrift.engine.loopback import Direct
-from undrift.engine.nodes import ClientNode, Parts, ServerNode
+from undrift.engine.nodes import ClientNode, ServerNode
+from undrift.engine.parts import Parts
 from undrift.errors import InputError
 from undrift.studies.catalogue import PROBLEMS
 from undrift.studies.site_files import SiteData

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import json
 import random
-import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import files
+from ..deploy.ports import free_port
 from ..errors import InputError
 from ..studies.agreement import Agreement
 from ..studies.replaying import MODEL, replay, site_files
@@ -155,10 +155,3 @@ def _compare(
     if arguments.out is not None:
         talk.note(f"the run is in {folder / 'run'}, logs are in {folder / 'logs'}")
     return codes.OK if found.equal else codes.CLAIM_FAILED
-
-
-def free_port() -> int:
-    """A port of this machine that nobody uses now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

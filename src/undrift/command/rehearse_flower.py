@@ -7,6 +7,7 @@ import json
 import time
 from pathlib import Path
 
+from ..deploy.ports import free_port
 from ..errors import InputError
 from ..studies.agreement import Agreement
 from ..studies.replaying import replay, site_files
@@ -20,7 +21,7 @@ PATIENCE = 3600.0  # seconds for the run
 def rehearse_flower(agreement: Agreement, folder: Path, talk: Talk, arguments: argparse.Namespace) -> int:
     """Start a SuperLink and a SuperNode per client, run the study, compare with the simulation; the exit code."""
     try:
-        from ..flower.federation import Federation, free_port, make_app
+        from ..flower.federation import Federation, make_app
     except ModuleNotFoundError as error:
         raise InputError(f"{error}: pip install 'undrift[flower]'") from error
     if arguments.chaos:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..engine.nodes import MEASURE, Call
+from ..engine.parts import MEASURE, Call
 from ..errors import UndriftError
 from .carrier import Carrier, Connected, Event, Heard, Lost
 from .frames import (

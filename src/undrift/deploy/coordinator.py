@@ -18,7 +18,8 @@ from .. import precision
 from ..engine.chronicle import Chronicle
 from ..engine.description import Run
 from ..engine.history import History, Result
-from ..engine.nodes import Parts, ServerNode
+from ..engine.nodes import ServerNode
+from ..engine.parts import Parts
 from ..errors import InputError, NotFiniteError, WireError
 from ..plan import Draw
 from ..problems.evaluation import Reference

@@ -22,7 +22,6 @@ class Reception:
     states: dict[str, str] = dataclasses.field(default_factory=dict)  # site -> its state directory's name
     with_memory: set[str] = dataclasses.field(default_factory=set)  # sites that have a memory that counts
     facts: dict[str, bytes] = dataclasses.field(default_factory=dict)
-    on_reset: Callable[[str], None] = lambda site: None
 
     def greet(self, site: str, hello: Hello) -> tuple[Frame, bool]:
         """(the answer, whether the site takes part now)."""
@@ -49,7 +48,6 @@ class Reception:
             raise InputError(f"the data of {site} look different from when it joined first: bring the old data back")
         if reset:
             self.with_memory.discard(site)
-            self.on_reset(site)
         self.facts[site] = hello.facts
         self.states[site] = hello.state
         number = self.contract.sites.index(site)

@@ -12,7 +12,8 @@ import jax
 import numpy as np
 
 from .. import precision
-from ..engine.nodes import MEASURE, Call, ClientNode
+from ..engine.nodes import ClientNode
+from ..engine.parts import MEASURE, Call
 from . import faults
 from .frames import Answer, Ask, Behind, Commit, Committed, Finished, Frame, FrameError, FromServer, Look, Saw
 from .memory import NEVER, Snapshots

@@ -14,7 +14,8 @@ from ..errors import InputError
 from .chronicle import Chronicle
 from .description import Run
 from .history import Result
-from .nodes import Call, ClientNode, Parts, ServerNode
+from .nodes import ClientNode, ServerNode
+from .parts import Call, Parts
 from .simulate import Observer
 
 

@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from ..deploy.ports import free_port
 from ..errors import UndriftError
 
 CONNECTION = "rehearsal"  # what Flower's configuration calls this SuperLink
@@ -196,13 +197,6 @@ def program(name: str) -> str:
     if found is None:
         raise FederationError(f"the program {name} was not found: pip install 'undrift[flower]'")
     return found
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def listening(port: int) -> bool:

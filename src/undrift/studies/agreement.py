@@ -18,7 +18,7 @@ from .. import precision, wire
 from ..deploy.contract import LONGEST, Contract
 from ..deploy.frames import HEADROOM, PROTOCOL
 from ..engine.description import Run
-from ..engine.nodes import Parts
+from ..engine.parts import Parts
 from ..errors import InputError
 from ..files import storage
 from ..plan import Absences

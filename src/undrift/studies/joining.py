@@ -16,7 +16,8 @@ from ..deploy.frames import FACTS
 from ..deploy.member import Member
 from ..deploy.memory import OnDisk
 from ..deploy.site import Site
-from ..engine.nodes import ClientNode, Parts
+from ..engine.nodes import ClientNode
+from ..engine.parts import Parts
 from ..errors import CheckpointError, InputError
 from ..files import storage, write_bytes
 from ..ownership import owned

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
-from .command import codes
+from .command import codes, facts
 from .command.complaints import complain
 from .command.parser import build_parser
 from .command.streams import no_interrupt_is_lost, patient_streams
@@ -46,6 +47,10 @@ def _execute(words: list[str]) -> int:
         arguments = parser.parse_args(words)
     except SystemExit as finished:  # help was shown, or the flags were wrong and argparse has said so
         return int(finished.code or 0)
+    if arguments.compiled is not None:
+        from .compiled import VARIABLE
+
+        os.environ[VARIABLE] = arguments.compiled  # for the processes that a command starts too
     if arguments.version:
         from .command.versions import show_versions
 
@@ -53,6 +58,8 @@ def _execute(words: list[str]) -> int:
     if arguments.command is None:
         parser.print_help()
         return codes.BAD_INPUT
+    if arguments.command in ("run", "compare") and not arguments.study:
+        facts.check_flags(arguments)  # before what takes a while is imported
     command = importlib.import_module(f".command.{COMMANDS[arguments.command]}", __package__)
     return int(command.execute(arguments))
 

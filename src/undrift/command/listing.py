@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ..algorithms import METHODS
 from ..errors import unknown
-from ..studies.build import COMPRESSORS, ORACLES, PARTICIPATION
-from ..studies.catalogue import PROBLEMS
-from ..studies.method import parameters_of
-from . import codes
-from .talk import Talk
-
-KINDS: dict[str, Mapping[str, Callable[..., Any]]] = {
-    "methods": METHODS,
-    "problems": PROBLEMS,
-    "compressors": COMPRESSORS,
-    "oracles": ORACLES,
-    "participation": PARTICIPATION,
-}
+from . import codes, facts
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """The command."""
-    if arguments.what is not None and arguments.what not in KINDS:
-        raise unknown("list", arguments.what, KINDS)
-    kinds = [arguments.what] if arguments.what else list(KINDS)
-    found = {kind: [describe(name, thing) for name, thing in KINDS[kind].items()] for kind in kinds}
+    found = facts.names()
+    if arguments.what is not None:
+        if arguments.what not in found:
+            raise unknown("list", arguments.what, found)
+        found = {arguments.what: found[arguments.what]}
     if arguments.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return codes.OK
-    from ..report.tables import plain_table
+    from ..report.plain import plain_table
+    from .talk import Talk
 
     talk = Talk()
     for kind, entries in found.items():
@@ -47,20 +35,6 @@ def execute(arguments: argparse.Namespace) -> int:
             table.add_row(entry["name"], shown, entry["summary"])
         talk.results.print(table)
     return codes.OK
-
-
-def describe(name: str, function: Callable[..., Any]) -> dict[str, Any]:
-    """Name, parameters with their defaults, and the first sentence of the documentation."""
-    parameters = [
-        {
-            "name": key,
-            "required": parameter.default is parameter.empty,
-            "default": None if parameter.default is parameter.empty else parameter.default,
-        }
-        for key, parameter in parameters_of(function).items()
-    ]
-    text = inspect.getdoc(function) or ""
-    return {"name": name, "parameters": parameters, "summary": text.split("\n\n")[0].replace("\n", " ").strip()}
 
 
 def _parameter(parameter: Mapping[str, Any]) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 
-from ..studies.json_schema import document
-from . import codes
+from . import codes, facts
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """The command."""
-    print(json.dumps(document(), indent=1, ensure_ascii=False))
+    print(json.dumps(facts.schema(), indent=1, ensure_ascii=False))
     return codes.OK

@@ -18,8 +18,8 @@ from ..advice import Advice, Candidate
 from ..advice.words import duration
 from .figures import save_figure
 from .labels import Mark, place_labels
+from .plain import plain_table
 from .style import looks
-from .tables import plain_table
 
 HEADS = ("method", "τ", "step", "rounds", "measured", "promised", "MB ↑", "MB ↓", "gradients", "time")
 

@@ -12,13 +12,15 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from ..files import write_bytes
-from .labels import Mark, place_labels
+from .labels import Mark, Powers, place_labels
 from .style import RC, Look, looks
 
+DPI = 200
 FLOOR = 1e-15  # a relative gap below this is rounding
 
 
@@ -60,16 +62,21 @@ def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     with mpl.rc_context(RC), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of letters that the font does not have, or labels without room
         figure = draw()
-        write_figure(figure, paths[0], dpi=200, facecolor="white")
+        figure.set_dpi(DPI)
+        figure.set_facecolor("white")
+        write_figure(figure, paths[0])
         figure.set_layout_engine("none")  # it is laid out now, which takes as long as drawing it
-        write_figure(figure, paths[1], metadata={"Date": None})
+        write_figure(figure, paths[1])
     return paths
 
 
-def write_figure(figure: Figure, path: Path, **how: Any) -> None:
-    """The figure in a file of the kind that the path's ending names, whole or not at all."""
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format=path.suffix[1:], **how)
+def write_figure(figure: Figure, path: Path) -> None:
+    """The figure in a file of the kind that the path's ending names, .png or .svg, whole or not at all."""
+    drawn = io.BytesIO()  # `savefig` would draw it twice, to see what there is before it draws it
+    if path.suffix == ".svg":
+        FigureCanvasSVG(figure).print_svg(drawn, metadata={"Date": None})
+    else:
+        FigureCanvasAgg(figure).print_png(drawn)
     write_bytes(path, drawn.getvalue())
 
 
@@ -132,11 +139,15 @@ def _arrival(values: np.ndarray) -> int:
 
 def _dress(panel: Axes, axis: Axis, measure: str, first: bool, last: bool = True) -> None:
     panel.set_yscale("linear" if measure == "accuracy" else "log")
+    if measure != "accuracy":
+        panel.yaxis.set_major_formatter(Powers())
+        panel.yaxis.set_minor_formatter(Powers(labelOnlyBase=False))
     if measure == "gap":
         panel.set_ylim(bottom=FLOOR / 3)
         panel.axhspan(FLOOR / 3, FLOOR, color="#EFEFEF", linewidth=0, zorder=0)
     if axis.key == "gradients":
         panel.set_xscale("log")  # baselines need orders of magnitude fewer
+        panel.xaxis.set_major_formatter(Powers())
         panel.xaxis.set_minor_formatter(NullFormatter())  # within one decade they would overlap
     else:
         panel.set_xlim(left=0)
@@ -146,8 +157,8 @@ def _dress(panel: Axes, axis: Axis, measure: str, first: bool, last: bool = True
     panel.set_axisbelow(True)
     if first:
         words = {
-            "gap": r"relative gap $(f(x_t)-f^\star)\,/\,(f(x_0)-f^\star)$",
-            "loss": r"loss $f(x_t)$",
+            "gap": "relative gap (f(xₜ) − f*) / (f(x₀) − f*)",  # a formula would take a fifth of the time of a figure
+            "loss": "loss f(xₜ)",
             "accuracy": "test accuracy",
         }
         panel.set_ylabel(words[measure])

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogFormatterSciNotation
 
 LONGEST = 48  # letters of a name that fit beside a panel
 SPACING = 0.062  # least distance of two labels, as a share of the axis
+MATH = re.compile(r"\$\\mathdefault\{(?:([\d.]+)\\times)?10\^\{(-?\d+)\}\}\$")  # how Matplotlib writes 3×10⁻⁵
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Powers(LogFormatterSciNotation):
+    """Ticks of a logarithmic axis in letters: set as formulas, as Matplotlib does it, they take half the time of a figure.
+
+    >>> Powers.plain("$\\\\mathdefault{10^{-3}}$"), Powers.plain("$\\\\mathdefault{2\\\\times10^{12}}$"), Powers.plain("")
+    ('10⁻³', '2×10¹²', '')
+    """
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return self.plain(super().__call__(x, pos))
+
+    @staticmethod
+    def plain(text: str) -> str:
+        return MATH.sub(lambda found: f"{found[1] + '×' if found[1] else ''}10{found[2].translate(RAISED)}", text)
 
 
 class Mark(NamedTuple):
@@ -25,7 +44,7 @@ def place_labels(panel: Axes, marks: Sequence[Mark]) -> None:
     """Names in the right margin, in the order of the curves' ends, joined to them by thin lines."""
     if not marks:
         return
-    panel.figure.canvas.draw()  # fixes the limits, so that data can be turned into shares of the axis
+    panel.get_xlim(), panel.get_ylim()  # fixes the limits, so that data can be turned into shares of the axis
     to_axis = panel.transData + panel.transAxes.inverted()
     ends = np.array([to_axis.transform((mark.x, mark.y)) for mark in marks])
     # Among curves that end at the same height the one that needed least is named last, next to the bottom.

@@ -6,27 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from ..engine.history import Result
 from ..studies.comparison import ROUNDING, TARGETS, Outcome
-
-
-def plain_table(title: str | None = None, caption: str | None = None) -> Table:
-    """The look of all tables."""
-    return Table(
-        title=title,
-        caption=caption,
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        title_justify="left",
-        caption_justify="left",
-        title_style="bold",
-        caption_style="dim",
-    )
+from .plain import plain_table
 
 
 def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:

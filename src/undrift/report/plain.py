@@ -1,0 +1,21 @@
+"""The look of all tables on the terminal. Nothing here needs JAX."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.table import Table
+
+
+def plain_table(title: str | None = None, caption: str | None = None) -> Table:
+    """A table with a rule below its head and no other lines."""
+    return Table(
+        title=title,
+        caption=caption,
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        title_justify="left",
+        caption_justify="left",
+        title_style="bold",
+        caption_style="dim",
+    )

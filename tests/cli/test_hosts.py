@@ -1,0 +1,125 @@
+"""`undrift run --hosts`: several processes, one of which is killed, and how the run goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from undrift.cli import main
+from undrift.command import codes
+
+PATIENCE = 300.0  # seconds after which a process is taken to hang
+PROBLEM = "least_squares:clients=5,samples=4,dim=3"
+RUN = [
+    "run", "--method", "scaffold", "--problem", PROBLEM, "--participation", "uniform:3", "--eta", "1e-3", "--steps", "2",
+    "--record-every", "1000", "--checkpoint-seconds", "0", "--no-figures", "--quiet",
+]  # fmt: skip
+LONG = ["--rounds", "30000"]  # enough that nobody has finished when the kill comes
+
+
+class Company:
+    """Processes that run one command together; none outlives the block."""
+
+    def __init__(self, folder: Path, count: int, *words: str) -> None:
+        self.folder, self.count, self.words = folder, count, words
+
+    def __enter__(self) -> Company:
+        with socket.socket() as found:
+            found.bind(("localhost", 0))
+            address = f"localhost:{found.getsockname()[1]}"
+        self.stack = ExitStack()
+        self.processes = []
+        for index in range(self.count):
+            log = self.stack.enter_context((self.folder / f"process-{index}.log").open("w"))
+            hosts = ["--hosts", address, "--host-count", str(self.count), "--host-index", str(index)]
+            command = [sys.executable, "-m", "undrift", *self.words, *hosts]
+            made = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=subprocess.STDOUT)
+            self.stack.callback(made.wait)
+            self.stack.callback(made.kill)
+            self.processes.append(made)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    def codes(self) -> list[int]:
+        return [made.wait(PATIENCE) for made in self.processes]
+
+    def said(self, index: int) -> str:
+        return (self.folder / f"process-{index}.log").read_text()
+
+    def wait_for(self, path: Path) -> None:
+        until = time.monotonic() + PATIENCE
+        while not path.exists():
+            assert all(made.poll() is None for made in self.processes), [self.said(k) for k in range(self.count)]
+            assert time.monotonic() < until, "it was never written"
+            time.sleep(0.05)
+
+
+def killed(folder: Path, count: int, victim: int) -> None:
+    """A run of so many processes of which one is killed when there is a checkpoint."""
+    with Company(folder, count, *RUN, *LONG, "--out", "run") as company:
+        company.wait_for(folder / "run" / "checkpoint.npz")
+        os.kill(company.processes[victim].pid, signal.SIGKILL)
+        found = company.codes()
+        others = [index for index in range(count) if index != victim]
+        assert [found[index] for index in others] == [codes.HOST_LOST] * len(others), company.said(others[0])
+        for index in others:
+            assert "has lost another one" in company.said(index)
+            assert "--resume" in company.said(index)
+
+
+def test_a_killed_process_ends_the_others_and_one_process_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(tmp_path, 2, victim=1)
+    assert len(list((tmp_path / "run").glob("checkpoint.rows-*.npz"))) >= 2  # every process wrote its own
+    monkeypatch.chdir(tmp_path)
+    assert main([*RUN, *LONG, "--out", "run", "--resume"]) == codes.OK
+    assert main([*RUN, *LONG, "--out", "whole"]) == codes.OK
+    resumed, whole = (np.load(tmp_path / name / "model.npy") for name in ("run", "whole"))
+    np.testing.assert_allclose(resumed, whole, rtol=1e-12, atol=1e-12)
+    assert not list((tmp_path / "run").glob("checkpoint*"))
+
+
+@pytest.mark.slow
+def test_other_numbers_of_processes_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed(tmp_path, 3, victim=0)
+    with Company(tmp_path, 2, "run", "--out", "run", "--resume", "--quiet", "--no-figures") as company:
+        assert company.codes() == [codes.OK] * 2, company.said(0)
+    monkeypatch.chdir(tmp_path)
+    assert main([*RUN, *LONG, "--out", "whole"]) == codes.OK
+    resumed, whole = (np.load(tmp_path / name / "model.npy") for name in ("run", "whole"))
+    np.testing.assert_allclose(resumed, whole, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_mistake_ends_all_processes_with_the_same_code(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mine.txt").write_text("not a run")
+    with Company(tmp_path, 2, *RUN, *LONG, "--out", "run") as company:
+        assert company.codes() == [codes.BAD_INPUT] * 2
+        assert "already holds files" in company.said(0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--host-count", "2"], "belong to --hosts HOST:PORT"),
+        (["--hosts", "localhost:1"], "say with --out DIR where all processes find the run"),
+    ],
+)
+def test_what_is_missing_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+                                 monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main([*RUN, *LONG, *words]) == codes.BAD_INPUT
+    assert said in capsys.readouterr().err

@@ -15,6 +15,7 @@ from undrift.data.download import cache_folder, fetch
 from undrift.data.errors import DataError, DownloadError, MissingDataError, PartitionError
 from undrift.data.exdir import exdir
 from undrift.data.load import load
+from undrift.data.mapped import mapped
 from undrift.data.maps import from_map, to_map
 from undrift.data.pathological import pathological
 from undrift.data.picture import bubble_figure
@@ -47,6 +48,7 @@ __all__ = [
     "from_map",
     "iid",
     "load",
+    "mapped",
     "pathological",
     "status",
     "to_map",

@@ -11,17 +11,21 @@ proximal solver with pull 1/s to its centre. `descend` performs it, `descend_wit
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from .errors import InputError
 from .oracles import Oracle
 
 if TYPE_CHECKING:
+    import optax
+
     from .problems.client import ClientLoss
+
+Carry = TypeVar("Carry")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +53,11 @@ class Local:
         return step if self.stride is None else step * self.stride
 
 
+def itself(x: Any) -> Any:
+    """x."""
+    return x
+
+
 def descend(
     local: Local,
     start: jax.Array,
@@ -65,17 +74,22 @@ def descend(
     `first`: G_i(start), if it is known already, so that it is not paid for twice. `anchor`: the start by default.
     """
     steps = local.steps if steps is None else steps
-    eta, direction = local.strided(eta), _direction(start if anchor is None else anchor, shift, pull)
+    eta, anchor = local.strided(eta), start if anchor is None else anchor
+    direction = _direction(anchor, shift, pull)
     spectrum = local.loss.spectrum() if local.oracle.exact else None
     if spectrum is not None:
         known = local.gradient(start) if first is None else first
         return _quadratic_descend(start, direction(start, known), spectrum, eta, steps, 0 if pull is None else pull)
 
-    def step(y: jax.Array, gradient: jax.Array) -> jax.Array:
-        return y - eta * direction(y, gradient)
+    # A vector that is cut into parameters and put together again in every step keeps a compiler from long plain loops.
+    apart, together = local.loss.pieces if local.oracle.ahead > 1 else (itself, itself)
+    towards = _direction(apart(anchor), None if shift is None else apart(shift), pull)
 
-    y, done = (start, 0) if first is None else (step(start, first), 1)
-    return jax.lax.fori_loop(done, steps, lambda k, y: step(y, local.gradient(y, k)), y)
+    def step(y: Any, gradient: Any) -> Any:
+        return jax.tree.map(lambda part, slope: part - eta * slope, y, towards(y, gradient))
+
+    y, done = (apart(start), 0) if first is None else (step(apart(start), apart(first)), 1)
+    return together(_take_steps(local, done, steps, lambda gradient, y: step(y, gradient(y)), y))
 
 
 def descend_with(
@@ -84,18 +98,48 @@ def descend_with(
     """τ_i steps of an Optax transform from this state of it, and the state they leave."""
     direction = _direction(start, None, pull)
 
-    def step(k: jax.Array, carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
+    def step(gradient: Callable[[jax.Array], jax.Array], carry: tuple[jax.Array, Any]) -> tuple[jax.Array, Any]:
         y, state = carry
-        updates, state = solver.update(direction(y, local.gradient(y, k)), state, y)
+        updates, state = solver.update(direction(y, gradient(y)), state, y)
         return y + local.strided(updates), state
 
-    return jax.lax.fori_loop(0, local.steps, step, (start, state))
+    return _take_steps(local, 0, local.steps, step, (start, state))
 
 
-def _direction(anchor: jax.Array, shift: jax.Array | None, pull: Any) -> Any:
-    def direction(y: jax.Array, gradient: jax.Array) -> jax.Array:
-        total = gradient if shift is None else gradient + shift
-        return total if pull is None else total + pull * (y - anchor)
+def _take_steps(local: Local, first: Any, steps: Any, step: Callable[..., Carry], carry: Carry) -> Carry:
+    """carry ← step(G_i, carry) for the local steps first, …, steps − 1, each with the oracle's gradient of that step.
+
+    What the oracle draws for a step is drawn before, for a block of steps at once: inside the loop, drawing a mini-batch
+    took longer than its gradient.
+    """
+    ahead = local.oracle.ahead
+    if ahead == 1:
+        return jax.lax.fori_loop(first, steps, lambda k, c: step(lambda y: local.gradient(y, k), c), carry)
+
+    def block(state: tuple[Any, Carry]) -> tuple[Any, Carry]:
+        begin, carry = state
+        end = begin + jnp.minimum(steps - begin, ahead)
+        drawn = local.oracle.draw(local.loss, local.key, begin + jnp.arange(ahead, dtype=begin.dtype))
+
+        def one(k: jax.Array, carry: Carry) -> Carry:
+            own = jax.tree.map(lambda rows: rows[k - begin], drawn)
+
+            def turn(k: jax.Array, carry: Carry) -> Carry:
+                return step(lambda y: local.oracle.with_draw(local.loss, y, local.key, k, own), carry)
+
+            # A loop of one turn: what goes into it lies in memory, where otherwise every operation would find its samples anew.
+            return jax.lax.fori_loop(k, jnp.minimum(k + 1, end), turn, carry)
+
+        return end, jax.lax.fori_loop(begin, end, one, carry)
+
+    begin = jnp.asarray(first, jnp.asarray(steps).dtype)
+    return jax.lax.while_loop(lambda state: state[0] < steps, block, (begin, carry))[1]
+
+
+def _direction(anchor: Any, shift: Any, pull: Any) -> Any:
+    def direction(y: Any, gradient: Any) -> Any:
+        total = gradient if shift is None else jax.tree.map(jnp.add, gradient, shift)
+        return total if pull is None else jax.tree.map(lambda t, a, b: t + pull * (a - b), total, y, anchor)
 
     return direction
 
@@ -167,13 +211,20 @@ class Solver:
         return y, state if self.goes_on else memory
 
 
+def is_transform(thing: Any) -> bool:
+    """Whether it is an Optax transform."""
+    import optax  # a tenth of a second that those who use none need not wait
+
+    return isinstance(thing, optax.GradientTransformation)
+
+
 def as_solver(solver: Any, eta: Any) -> optax.GradientTransformation | None:
     """An Optax transform from a transform, or from a function of the step size such as `optax.adam`."""
     if solver is None:
         return None
-    if isinstance(solver, optax.GradientTransformation):
+    if is_transform(solver):
         return solver
     made = solver(eta) if callable(solver) else None
-    if not isinstance(made, optax.GradientTransformation):
+    if not is_transform(made):
         raise InputError(f"a solver is an Optax transform or a function eta -> transform, got {solver!r}")
     return made

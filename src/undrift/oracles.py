@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,21 +17,34 @@ import numpy as np
 from .gate import LARGEST, Count, NotNegative, check_value
 from .randomness import device_shuffle_keys, swap_or_not
 
+DRAWN_AT_ONCE = (
+    8  # local steps whose mini-batches are drawn together, in few large operations instead of many small ones
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Oracle(abc.ABC):
     """A hashable rule for gradients. `exact` oracles return ∇f_i itself."""
 
     exact = False
+    ahead = 1  # so many steps are drawn for at once
 
     @property
     def most_steps(self) -> int:
         """How many local steps of a round it can tell apart."""
         return LARGEST
 
-    @abc.abstractmethod
     def gradient(self, loss: Any, x: jax.Array, key: jax.Array, step: Any) -> jax.Array:
         """G_i(x) at local step `step`; `key` belongs to this client, round and exchange."""
+        return self.with_draw(loss, x, key, step, self.draw(loss, key, step))
+
+    def draw(self, loss: Any, key: jax.Array, step: Any) -> Any:
+        """What can be drawn for a step, or for an array of them, before the point is known; () where that is nothing."""
+        return ()
+
+    @abc.abstractmethod
+    def with_draw(self, loss: Any, x: jax.Array, key: jax.Array, step: Any, drawn: Any) -> jax.Array:
+        """G_i(x) at local step `step`, for which this was drawn."""
 
     @abc.abstractmethod
     def components(self, sizes: np.ndarray) -> np.ndarray:
@@ -41,7 +55,7 @@ class Oracle(abc.ABC):
 class Full(Oracle):
     exact = True
 
-    def gradient(self, loss: Any, x: jax.Array, key: jax.Array, step: Any) -> jax.Array:
+    def with_draw(self, loss: Any, x: jax.Array, key: jax.Array, step: Any, drawn: Any) -> jax.Array:
         return loss.gradient(x)
 
     def components(self, sizes: np.ndarray) -> np.ndarray:
@@ -55,25 +69,32 @@ class Full(Oracle):
 class MiniBatch(Oracle):
     size: int
     replace: bool
+    ahead = DRAWN_AT_ONCE
 
-    def gradient(self, loss: Any, x: jax.Array, key: jax.Array, step: Any) -> jax.Array:
-        return loss.varied(key, step).batch_gradient(x, self.indices(loss.size, key, step))
+    def draw(self, loss: Any, key: jax.Array, step: Any) -> jax.Array:
+        return loss.fetched(self.indices(loss.size, key, step))
+
+    def with_draw(self, loss: Any, x: jax.Array, key: jax.Array, step: Any, drawn: jax.Array) -> jax.Array:
+        return loss.varied(key, step).fetched_gradient(x, drawn)
 
     @property
     def most_steps(self) -> int:
         return LARGEST if self.replace else LARGEST // self.size  # a place in the walk through the data has 32 bits
 
     def indices(self, n: Any, key: jax.Array, step: Any) -> jax.Array:
-        """The components of this step's batch."""
+        """The components of this step's batch; a row of them for each of several steps."""
+        step = jnp.asarray(step)
         if self.replace:
-            place = jax.random.uniform(jax.random.fold_in(key, step), (self.size,), jnp.float32)
+            place = _for_each(lambda k: jax.random.uniform(k, (self.size,), jnp.float32), key, step)
             return jnp.minimum((place * n).astype(jnp.int32), n - 1)
         # Position in an endless walk through the data. A batch meets at most two epochs, each with its own order; a client
         # smaller than the batch goes around in the second order until the batch is full.
-        position = step * self.size + jnp.arange(self.size)
+        places = jnp.arange(self.size).reshape(*(1 for _ in step.shape), -1)
+        position = step[..., None] * self.size + places
         epoch = step * self.size // n
-        this, following = (device_shuffle_keys(jax.random.fold_in(key, epoch + e))[..., None] for e in (0, 1))
-        now, whole = position // n == epoch, jnp.asarray(n, jnp.uint32)
+        keys = _for_each(device_shuffle_keys, key, jnp.stack([epoch, epoch + 1]))
+        this, following = jnp.moveaxis(keys, (-2, -1), (1, 2))[..., None]
+        now, whole = (position // n == epoch[..., None])[None], jnp.asarray(n, jnp.uint32)
         pivots = jnp.where(now, this[:, 0] % whole, following[:, 0] % whole)
         return swap_or_not(position % n, n, pivots, jnp.where(now, this[:, 1], following[:, 1]), jnp)
 
@@ -88,7 +109,7 @@ class MiniBatch(Oracle):
 class Noisy(Oracle):
     variance: float
 
-    def gradient(self, loss: Any, x: jax.Array, key: jax.Array, step: Any) -> jax.Array:
+    def with_draw(self, loss: Any, x: jax.Array, key: jax.Array, step: Any, drawn: Any) -> jax.Array:
         noise = jax.random.normal(jax.random.fold_in(key, step), x.shape, x.dtype)
         return loss.gradient(x) + jnp.asarray(np.sqrt(self.variance / x.size), x.dtype) * noise
 
@@ -97,6 +118,12 @@ class Noisy(Oracle):
 
     def __str__(self) -> str:
         return f"noisy({self.variance:g})"
+
+
+def _for_each(draw: Callable[[jax.Array], jax.Array], key: jax.Array, numbers: jax.Array) -> jax.Array:
+    """draw(key with this number folded in), for every number; its own axes come last."""
+    drawn = jax.vmap(lambda number: draw(jax.random.fold_in(key, number)))(numbers.reshape(-1))
+    return drawn.reshape(numbers.shape + drawn.shape[1:])
 
 
 def full() -> Full:

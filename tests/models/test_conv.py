@@ -77,6 +77,23 @@ def test_gradient_and_hessian_product_against_differences(tile):
         np.testing.assert_allclose(product, bend, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_blocks_of_channels_change_no_number_and_no_derivative(channels):
+    """Whether the channels make blocks (see `_phases`) or not: value, gradient, forward derivative as by XLA's convolution."""
+    with jax.enable_x64(True):
+        x, weight = jnp.asarray(numbers(channels, 6, 8, 3)), jnp.asarray(numbers(2, channels, 3, 3, seed=1))
+        dx = jnp.asarray(numbers(*x.shape, seed=2))
+
+        def told(route):
+            def loss(x):
+                return jnp.sin(max_pool(convolve(x, weight, padding=1, tile=2, route=route))).sum()
+
+            return *jax.value_and_grad(loss)(x), jax.jvp(loss, (x,), (dx,))[1]
+
+        for ours, theirs in zip(told("patches"), told("xla"), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
 def test_clients_may_be_vectorised():
     x, weights = jnp.asarray(numbers(5, 2, 8, 8, 3)), jnp.asarray(numbers(5, 4, 2, 3, 3, seed=1))
 

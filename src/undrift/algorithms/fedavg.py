@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
-import optax
 
 from ..errors import InputError
-from ..local import Local, Solver
+from ..local import Local, Solver, is_transform
 from ..protocol import Account, Algorithm, Cohort, Exchange, every_step
 from ..recipe import method, not_negative, positive
+
+if TYPE_CHECKING:
+    import optax
 
 
 class Server(NamedTuple):
@@ -65,7 +67,7 @@ def fedprox(
 def averaging(solver: Solver, beta: Any, server_eta: Any, server: optax.GradientTransformation | None) -> Algorithm:
     """The common body: local steps with pull β to x, then a server step along their mean."""
     positive(eta=solver.eta, server_eta=server_eta)
-    if server is not None and not isinstance(server, optax.GradientTransformation):
+    if server is not None and not is_transform(server):
         raise InputError(f"server must be an Optax transform such as optax.adam(0.01), got {server!r}")
 
     def client(memory: Any, x: jax.Array, local: Local) -> tuple[Any, jax.Array]:

@@ -23,10 +23,16 @@ class Server(NamedTuple):
     g: jax.Array  # ∇f(x)
 
 
-class Client(NamedTuple):
-    x: Any  # the model; kept where nobody misses a round, so that it need not be sent again
+class Start(NamedTuple):
+    """Where local steps start from."""
+
+    x: jax.Array
     G: jax.Array  # ∇f_i(x)
     table: Any  # component gradients at x: one number per sample for linear models, else one vector per component
+
+
+class Client(NamedTuple):
+    start: Any  # kept where nobody misses a round, so that nothing of it need be sent or computed again; else ()
     staleness: Any = ()  # ‖a − ∇f_i(y)‖ where the local steps ended, if somebody asks
 
 
@@ -67,32 +73,31 @@ def fedtrack(
 
     def client(x: jax.Array, loss: ClientLoss) -> Client:
         staleness = jnp.zeros((), x.dtype) if diagnose else ()
-        return Client(x if every_round else (), jnp.zeros_like(x), empty_table(loss, x, batch), staleness)
+        return Client(Start(x, jnp.zeros_like(x), empty_table(loss, x, batch)) if every_round else (), staleness)
 
-    def fill_table(memory: Client, x: jax.Array, local: Local) -> Client:
+    def table_at(x: jax.Array, local: Local) -> Start:
         table, G = local.loss.track(x, batch)
-        return memory._replace(x=x if every_round else (), G=G, table=table)
+        return Start(x, G, table)
 
     def take_local_steps(memory: Client, message: Any, local: Local) -> tuple[Client, jax.Array]:
-        x, g = (memory.x, message) if every_round else message
-        memory = memory if every_round else fill_table(memory, x, local)
+        start, g = (memory.start, message) if every_round else (table_at(message[0], local), message[1])
         count = local.loss.component_count(batch)
 
         def step(k: jax.Array, carry: Any) -> Any:
             y, table, a = carry
             table, change = local.loss.refresh(table, component_at(order, k - 1, count, local), y, batch)
             a = a + change
-            return y - eta * (a - memory.G + g), table, a
+            return y - eta * (a - start.G + g), table, a
 
         # At the first step the aggregate a is ∇f_i(x), and the direction is g itself.
-        y, _, a = jax.lax.fori_loop(1, local.steps, step, (x - eta * g, memory.table, memory.G))
+        y, _, a = jax.lax.fori_loop(1, local.steps, step, (start.x - eta * g, start.table, start.G))
         if diagnose:
             memory = memory._replace(staleness=jnp.linalg.norm(a - local.loss.gradient(y)))
         return memory, y
 
     def upload_gradient(memory: Client, x: jax.Array, local: Local) -> tuple[Client, jax.Array]:
-        memory = fill_table(memory, x, local)
-        return memory, memory.G
+        start = table_at(x, local)
+        return memory._replace(start=start) if every_round else memory, start.G
 
     def new_direction(server: Server, slots: Any, G: jax.Array, cohort: Cohort) -> tuple[Server, Any]:
         return server._replace(g=cohort.mean(G)), slots

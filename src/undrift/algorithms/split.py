@@ -6,10 +6,10 @@
 
 The server answers every (activations, labels) with a forward and a backward pass through its half, updates it, and keeps the
 gradient of the activations for the next message down. A client keeps the number of its batch and repeats its forward pass
-when the gradient arrives. Both halves take the same step, so the dialogue equals local steps on the uncut model:
-SFLV1 = FedAvg, and one client after the other, SSL = sequential FL, wherever the cut is. (A solver that looks at the whole
-vector, such as clipping by the global norm, acts on each half by itself and breaks the equality.) In turn, both halves step
-m·w_i as far.
+when the gradient arrives (where both ends are one program and clients play in turn, it is computed once). Both halves take the
+same step, so the dialogue equals local steps on the uncut model: SFLV1 = FedAvg, and one client after the other, SSL =
+sequential FL, wherever the cut is. (A solver that looks at the whole vector, such as clipping by the global norm, acts on each
+half by itself and breaks the equality.) In turn, both halves step m·w_i as far.
 """
 
 from __future__ import annotations
@@ -18,16 +18,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from ..errors import InputError, unknown
 from ..local import Local, as_solver
-from ..protocol import Account, Algorithm, AtServer, Cohort, Exchange, OneByOne, Program, Repeat, once
+from ..protocol import (
+    Account,
+    Algorithm,
+    AtServer,
+    Cohort,
+    Exchange,
+    HearThenSpeak,
+    OneByOne,
+    Program,
+    Repeat,
+    ResetThenAnswer,
+    all_but_one,
+    once,
+)  # fmt: skip
 from ..recipe import method, positive
 from ..signatures import Tree as Message
 from .global_step import with_global_step
 
 if TYPE_CHECKING:
+    import optax
+
     from ..problems.client import ClientLoss
 
 MODES = ("peer", "central")
@@ -61,7 +75,7 @@ def sflv1(eta: float, solver: Any = None, halves: Any = None) -> Algorithm:
     The problem must be cut: `ud.problems.network(…, cut=…)`.
     """
     dialogue = _Dialogue(eta, solver, halves)
-    return dialogue.algorithm((dialogue.begin(), Repeat((dialogue.step(),), _all_but_one), dialogue.end()))
+    return dialogue.algorithm((dialogue.begin(), Repeat((dialogue.step(),), all_but_one), dialogue.end()))
 
 
 @method(ordered=True)
@@ -86,7 +100,7 @@ def ssl(
     if mode == "peer":  # the predecessor has brought x_c already
         begin = begin._replace(account=begin.account._replace(down_link="none"))
         end = end._replace(account=end.account._replace(up_link="peer"))
-    turns = dialogue.algorithm((OneByOne((begin, Repeat((dialogue.step(),), _all_but_one), end)),))
+    turns = dialogue.algorithm((OneByOne((begin, Repeat((dialogue.step(),), all_but_one), end)),))
     return with_global_step(turns, server_eta)
 
 
@@ -105,12 +119,14 @@ def sflv2(eta: float, solver: Any = None, halves: Any = None) -> Algorithm:
     def average(server: Server, slots: Slot, ups: Message, cohort: Cohort) -> tuple[Server, Slot]:
         return server._replace(x_c=cohort.mean(slots.x_c, around=server.x_c)), slots
 
-    turn = (dialogue.begin(), Repeat((dialogue.step(),), _all_but_one), dialogue.end()._replace(receive=keep))
+    turn = (dialogue.begin(), Repeat((dialogue.step(),), all_but_one), dialogue.end()._replace(receive=keep))
     return dialogue.algorithm((OneByOne(turn), AtServer(average)))
 
 
-def _all_but_one(steps: Any) -> Any:
-    return steps - 1
+def _plain_steps(eta: Any) -> optax.GradientTransformation:
+    import optax  # here, as everywhere, only when it is needed: it takes a while
+
+    return optax.sgd(eta)
 
 
 class _Dialogue:
@@ -119,20 +135,23 @@ class _Dialogue:
     def __init__(self, eta: Any, solver: Any, halves: Any, clients_in_turn: bool = True) -> None:
         positive(eta=eta)
         self.clients_in_turn = clients_in_turn  # False: clients' halves are averaged, so their steps are not scaled
-        self.solver: optax.GradientTransformation = as_solver(solver, eta) or optax.sgd(eta)
+        self.solver: optax.GradientTransformation = as_solver(solver, eta) or _plain_steps(eta)
         self.halves = halves  # of the problem, given by the interpreter
 
     def algorithm(self, program: Program) -> Algorithm:
         return Algorithm(program, self._server, self._client, model=lambda server: jnp.concatenate(server))
 
     def begin(self) -> Exchange:
-        return Exchange("begin", lambda server, slot: {"client_model": server.x_c}, self._open, self._answer_first)
+        client = HearThenSpeak(self._open, self._activations)
+        return Exchange("begin", _send_model, client, ResetThenAnswer(self._fresh, self._answer))
 
     def step(self) -> Exchange:
-        return Exchange("step", _send_gradient, self._go_on, self._answer, Account(once))
+        client = HearThenSpeak(self._backward, self._activations)
+        return Exchange("step", _send_gradient, client, self._answer, Account(once))
 
     def end(self) -> Exchange:
-        return Exchange("end", _send_gradient, self._finish, _average_halves, Account(once))
+        client = HearThenSpeak(self._backward, _client_model)
+        return Exchange("end", _send_gradient, client, _average_halves, Account(once))
 
     def _server(self, x: jax.Array) -> tuple[Server, Slot]:
         x_c, x_s = x[: self.halves.boundary], x[self.halves.boundary :]
@@ -144,35 +163,27 @@ class _Dialogue:
         return Client(x_c, self.solver.init(x_c), jnp.asarray(0, jnp.int32))
 
     # ----- at the client
-    def _open(self, memory: Client, down: Message, local: Local) -> tuple[Client, Message]:
-        memory = Client(down["client_model"], self.solver.init(down["client_model"]), jnp.asarray(0, jnp.int32))
-        return memory, self._activations(memory, local)
-
-    def _go_on(self, memory: Client, down: Message, local: Local) -> tuple[Client, Message]:
-        memory = self._backward(memory, down["activation_gradients"], local)
-        return memory, self._activations(memory, local)
-
-    def _finish(self, memory: Client, down: Message, local: Local) -> tuple[Client, Message]:
-        memory = self._backward(memory, down["activation_gradients"], local)
-        return memory, {"client_model": memory.x_c}
+    def _open(self, memory: Client, down: Message, local: Local) -> Client:
+        return Client(down["client_model"], self.solver.init(down["client_model"]), jnp.asarray(0, jnp.int32))
 
     def _activations(self, memory: Client, local: Local) -> Message:
         inputs, labels = self.halves.batch_of(local, memory.step)
         return {"activations": self.halves.client(memory.x_c, inputs), "labels": labels}
 
-    def _backward(self, memory: Client, gradient: jax.Array, local: Local) -> Client:
+    def _backward(self, memory: Client, down: Message, local: Local) -> Client:
         inputs, _ = self.halves.batch_of(local, memory.step)
         _, pull_back = jax.vjp(lambda x_c: self.halves.client(x_c, inputs), memory.x_c)
-        updates, state = self.solver.update(pull_back(gradient)[0], memory.state, memory.x_c)
+        gradient = pull_back(down["activation_gradients"])[0]
+        updates, state = self.solver.update(gradient, memory.state, memory.x_c)
         step = local.strided(updates) if self.clients_in_turn else updates
         return Client(memory.x_c + step, state, memory.step + 1)
 
     # ----- at the server
-    def _answer_first(self, server: Server, slots: Slot, ups: Message, cohort: Cohort) -> tuple[Server, Slot]:
+    def _fresh(self, server: Server, slots: Slot) -> Slot:
         def fresh(slot: Slot) -> Slot:
             return slot._replace(x_s=server.x_s, state=self.solver.init(server.x_s))
 
-        return self._answer(server, jax.vmap(fresh)(slots), ups, cohort)
+        return jax.vmap(fresh)(slots)
 
     def _answer(self, server: Server, slots: Slot, ups: Message, cohort: Cohort) -> tuple[Server, Slot]:
         def one(slot: Slot, up: Message, stride: Any) -> Slot:
@@ -183,6 +194,14 @@ class _Dialogue:
             return slot._replace(x_s=slot.x_s + step, state=state, gradient=back)
 
         return server, jax.vmap(one)(slots, ups, cohort.stride)
+
+
+def _send_model(server: Server, slot: Slot) -> Message:
+    return {"client_model": server.x_c}
+
+
+def _client_model(memory: Client, local: Local) -> Message:
+    return {"client_model": memory.x_c}
 
 
 def _send_gradient(server: Server, slot: Slot) -> Message:

@@ -23,6 +23,7 @@ from jax import Array, lax
 from ..errors import InputError
 
 Route = Literal["auto", "patches", "xla"]
+BLOCKS = 2  # of channels, see `_phases`
 
 
 def chosen_route(route: Route = "auto") -> Literal["patches", "xla"]:
@@ -58,7 +59,7 @@ def convolve(x: Array, weight: Array, *, padding: int = 0, tile: int = 1, route:
 
 def _through_xla(x: Array, weight: Array, tile: int) -> Array:
     y = lax.conv_general_dilated(x, weight, (1, 1), "VALID", dimension_numbers=("CHWN", "OIHW", "CHWN"))
-    return y if tile == 1 else _phases(y, tile)
+    return y if tile == 1 else _apart(y, tile)
 
 
 def _through_patches(x: Array, weight: Array, tile: int) -> Array:
@@ -67,25 +68,39 @@ def _through_patches(x: Array, weight: Array, tile: int) -> Array:
     rows, columns = ((size - kernel + 1) // tile for size in x.shape[1:3])
     if tile == 1:
         taps, matrix = kernel, weight.reshape(out, channels * kernel**2)
-        x = x[:, None]
     else:
         taps, matrix = _taps(kernel, tile), _tile_kernel(weight, tile)
         x = _phases(x, tile)
+        x = x.reshape(-1, *x.shape[2:])
     patches = _patches(x, taps, rows, columns).reshape(matrix.shape[1], rows * columns * batch)
     y = matrix @ patches
     return y.reshape((out, rows, columns, batch) if tile == 1 else (out, tile**2, rows, columns, batch))
 
 
 def _phases(x: Array, tile: int) -> Array:
-    """(c, h, w, batch) to (c, tile², h/tile, w/tile, batch): the pixels of every tile apart."""
+    """(c, h, w, batch) to (c, tile², h/tile, w/tile, batch): the pixels of every tile apart.
+
+    In a loop over two blocks of channels, for the sake of its borders: nothing is merged across them. Without it XLA on a CPU
+    computes what was done to x anew in each of the windows of `_patches`, and on the way back adds the windows up within
+    what was done to x, element by element: together a quarter of a step of LeNet-5. (It drops `optimization_barrier` before
+    it merges.)
+    """
+    channels, *_, batch = x.shape
+    if channels % BLOCKS or batch == 1:  # single samples come vectorised, and a loop would have them turned around
+        return _apart(x, tile)
+    apart = lax.map(partial(_apart, tile=tile), x.reshape(BLOCKS, channels // BLOCKS, *x.shape[1:]))
+    return apart.reshape(channels, *apart.shape[2:])
+
+
+def _apart(x: Array, tile: int) -> Array:
     channels, height, width, batch = x.shape
     x = x.reshape(channels, height // tile, tile, width // tile, tile, batch)
     return x.transpose(0, 2, 4, 1, 3, 5).reshape(channels, tile**2, height // tile, width // tile, batch)
 
 
 def _patches(x: Array, taps: int, rows: int, columns: int) -> Array:
-    """(c, p, h, w, batch) to (c, taps², p, rows, columns, batch): at every position the taps × taps window below it."""
-    windows = [x[:, :, i : i + rows, j : j + columns] for i in range(taps) for j in range(taps)]
+    """(planes, h, w, batch) to (planes, taps², rows, columns, batch): at every position the taps × taps window below it."""
+    windows = [x[:, i : i + rows, j : j + columns] for i in range(taps) for j in range(taps)]
     return jnp.stack(windows, axis=1)
 
 
@@ -95,7 +110,7 @@ def _taps(kernel: int, tile: int) -> int:
 
 
 def _tile_kernel(weight: Array, tile: int) -> Array:
-    """The kernel that maps what a tile sees to the outputs of the tile, (o·tile², c·taps²·tile²)."""
+    """The kernel that maps what a tile sees to the outputs of the tile, (o·tile², c·tile²·taps²)."""
     out, channels, kernel, _ = weight.shape
     # Each entry is a weight or zero: the product copies, exactly, and is faster than padding and transposing.
     spread = jnp.asarray(_spread(kernel, tile), weight.dtype)
@@ -104,10 +119,10 @@ def _tile_kernel(weight: Array, tile: int) -> Array:
 
 
 def _spread(kernel: int, tile: int) -> np.ndarray:
-    """0/1 matrix (kernel², tile²·taps²·tile²): where in the tile's kernel each weight goes."""
+    """0/1 matrix (kernel², tile²·tile²·taps²): where in the tile's kernel each weight goes."""
     taps = _taps(kernel, tile)
-    spread = np.zeros((kernel, kernel, tile, tile, taps, taps, tile, tile))
+    spread = np.zeros((kernel, kernel, tile, tile, tile, tile, taps, taps))
     for u, v, a, b in np.ndindex(kernel, kernel, tile, tile):
         (row, row_phase), (column, column_phase) = divmod(u + a, tile), divmod(v + b, tile)
-        spread[u, v, a, b, row, column, row_phase, column_phase] = 1
+        spread[u, v, a, b, row_phase, column_phase, row, column] = 1
     return spread.reshape(kernel**2, -1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import mmap
 import numbers
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -145,6 +146,32 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     return raw[start : start + size].view(dtype).reshape(shape)
 
 
+def on_disk(array: Any) -> bool:
+    """Whether the array lies in a memory-mapped file, so that only what is looked at is read.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryFile() as file:
+    ...     mapped = np.memmap(file, np.float32, shape=(4, 2))
+    ...     on_disk(mapped), on_disk(np.asarray(mapped)[1:]), on_disk(mapped[[0, 1]]), on_disk(np.zeros(3))
+    (True, True, False, False)
+    """
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)
+
+
+def where_it_lies(name: str, array: Any, dtype: Any) -> Any:
+    """The array on the device, or, of one that is memory-mapped, only a view of it: rows are read when they are needed."""
+    if not on_disk(array):
+        return to_device(array, dtype)
+    if array.dtype != np.dtype(dtype):
+        raise InputError(
+            f"{name} is memory-mapped with numbers of {array.dtype}, and {np.dtype(dtype)} is what is computed with: keep it "
+            f"on disk as {np.dtype(dtype)}, or read it into memory with np.array({name})"
+        )
+    return np.asarray(array)
+
+
 def to_device(array: Any, dtype: Any) -> jax.Array:
     """On the device in this dtype. Large aligned arrays that already fit are not copied (do not write to them afterwards)."""
     array = array if isinstance(array, jax.Array) else np.asarray(array)
@@ -160,9 +187,9 @@ def require_sound(terms: int, dtype: Any, **arrays: Any) -> None:
     )  # not a plain float, which float16 would round to ∞
     for name, array in arrays.items():
         array = np.asarray(array)
-        if all(np.all(np.abs(block) <= limit) for block in _blocks(array)):  # false for NaN as well
+        if all(np.all(np.abs(block) <= limit) for block in blocks(array)):  # false for NaN as well
             continue
-        where = np.argwhere(~(np.abs(array) <= limit))[0].tolist()
+        where = first_where(array, lambda block: ~(np.abs(block) <= limit))
         value = array[tuple(where)]
         place = f"its entry {where} (client {where[0]}, row {where[1]}) is {value}"
         if not np.isfinite(value):
@@ -182,7 +209,19 @@ def require_room_for_hessians(clients: int, dim: int) -> None:
     )
 
 
-def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+def first_where(array: np.ndarray, wrong: Callable[[np.ndarray], np.ndarray]) -> list[int]:
+    """The indices of the first entry of which this is true; there is one."""
+    before = 0
+    for block in blocks(array):
+        found = np.argwhere(wrong(block))
+        if len(found):
+            first = found[0].tolist()
+            return [before + first[0], *first[1:]] if array.ndim else first
+        before += len(block) if array.ndim else 0
+    raise AssertionError("no entry is wrong")
+
+
+def blocks(array: np.ndarray) -> Iterator[np.ndarray]:
     """The array in pieces, so that a look at all of it needs little memory."""
     rows = max(1, BLOCK_ENTRIES * len(array) // max(array.size, 1)) if array.ndim else 1
     yield from (array[k : k + rows] for k in range(0, len(array), rows)) if array.ndim else [array]

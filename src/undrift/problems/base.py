@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..oracles import Full, Oracle
 from ..sums import weighted
 from ..vectorise import over_clients, row_bytes, take
-from .arrays import own_copy, require_room_for_hessians
+from .arrays import aligned_zeros, on_disk, own_copy, require_room_for_hessians
 from .client import ClientLoss
 from .evaluation import Evaluation, Reference, summarise
 from .population import Population
@@ -108,6 +108,8 @@ class Problem:
     def value(self, x: Any) -> float:
         """f(x)."""
         with precision.scope(self.dtype):
+            if self.is_on_disk:
+                return float(self.evaluator(None, False)(jnp.asarray(x, self.dtype)).columns["loss"])
             return float(jax.jit(type(self).evaluate)(self, jnp.asarray(x, self.dtype), None).columns["loss"])
 
     def gradient(self, x: Any) -> np.ndarray:
@@ -128,7 +130,7 @@ class Problem:
             self.name, self.clients, weights, sizes, self.dim, self.dtype, row, shared, type(self), self.static
         )
 
-    def only(self, client: int) -> Self:
+    def only(self, client: int) -> Problem:
         """The problem of one client: f is its f_i, and the data are its own and nobody else's.
 
         What a deployed site builds from its own file. The optimum and the constants are those of f_i.
@@ -164,6 +166,34 @@ class Problem:
 
         return Pooled.of(self)
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether some of its data lie in a memory-mapped file."""
+        return any(on_disk(leaf) for leaf in jax.tree.leaves((self.stack, self.shared)))
+
+    @property
+    def client_bytes(self) -> int:
+        """What the data of the largest client take when they are brought to the device for a few rounds."""
+        return row_bytes(self.stack)
+
+    def among(self, ids: np.ndarray, rows: int) -> Problem:
+        """The clients with these numbers as a problem of so many rows; the last client again and again behind them.
+
+        Weights are those among all m clients; nothing is weighed twice: those behind have the weight 0.
+        """
+        places = np.concatenate([ids, np.full(rows - len(ids), ids[-1], ids.dtype)])
+        stack = jax.tree.map(lambda leaf: gathered(leaf, places), self.stack)
+        weights = np.where(np.arange(rows) < len(ids), np.asarray(self.weights)[places], 0).astype(self.dtype)
+        _, aux = self.tree_flatten()
+        chosen: Self = self.tree_unflatten(aux, (stack, self.shared, weights))
+        return chosen
+
+    def evaluator(self, reference: Reference | None, per_client: bool) -> Callable[[Any], Evaluation]:
+        """`evaluate` as a function that the host calls: it looks at a block of clients at a time."""
+        from .streamed import Streamed
+
+        return Streamed(self, reference, per_client)
+
     def __repr__(self) -> str:
         return f"<{self.name}: {self.clients} clients, d = {self.dim}, {self.dtype}>"
 
@@ -185,6 +215,11 @@ class Problem:
         """Whether clients are better played one after the other (see `vectorise`); `exact`: with full gradients."""
         return exact and row_bytes(self.stack) > LOOP_ABOVE_BYTES
 
+    @property
+    def merges(self) -> bool:
+        """Whether several models side by side (`vmap`) become larger operations, or are better played one by one."""
+        return True
+
     def mean_gradient(self, x: jax.Array) -> jax.Array:
         return weighted(self.weights, self.each(lambda f: f.gradient(x)))
 
@@ -199,12 +234,19 @@ class Problem:
         leaves, structure = jax.tree.flatten((self, reference))
         return _evaluation_shapes(structure, tuple(shapes_of(leaves)), self.dim, self.dtype, per_client)
 
-    def reference(self) -> Reference | None:
-        """x* and f* for the records, or None where they do not exist or would cost too much to find."""
-        try:
-            optimum = self.optimum if self._optimum_is_cheap() or "optimum" in self.__dict__ else None
-        except InputError:
+    def reference(self, asked: bool = False) -> Reference | None:
+        """x* and f* for the records, or None where they do not exist or would cost too much to find.
+
+        `asked`: by somebody who needs them. A run that only records them looks for them where that takes about a second; who
+        wants the columns `gap` and `sq_distance` of a larger problem looks at `problem.optimum` once before the run.
+        """
+        affordable = not self.is_on_disk and self._optimum_is_cheap() and (asked or self._optimum_is_quick())
+        if not affordable and "optimum" not in self.__dict__:
             return None
+        try:
+            optimum = None if self._has_no_optimum else self.optimum
+        except InputError:
+            self._has_no_optimum, optimum = True, None  # the next run need not look for it again
         return None if optimum is None else Reference(np.asarray(optimum.x), np.asarray(optimum.value, self.dtype))
 
     # ----- for theory and advice
@@ -277,7 +319,7 @@ class Problem:
         """Shapes of the largest client's row and of what is shared."""
         return shapes_of(self.stack, rows=True), shapes_of(self.shared)
 
-    def _only(self, client: int) -> Self:
+    def _only(self, client: int) -> Problem:
         size = int(self.sizes[client])
         sizes = {name: size if name in self.sampled else None for name in self.stack}
         row = {name: own_copy(part, client, sizes[name]) for name, part in self.stack.items()}
@@ -291,7 +333,14 @@ class Problem:
         """The problem without what only the server holds."""
         return self
 
+    _has_no_optimum = False  # as far as was seen
+
     def _optimum_is_cheap(self) -> bool:
+        """Whether x* can be had where somebody asks for it."""
+        return True
+
+    def _optimum_is_quick(self) -> bool:
+        """Whether it can be had in passing."""
         return True
 
     def _solve(self) -> Optimum:
@@ -338,6 +387,16 @@ def _hessians(problem: Any, x: jax.Array) -> jax.Array:
 def _gradients(problem: Any, x: jax.Array) -> jax.Array:
     found: jax.Array = problem.each(lambda f: f.gradient(x))
     return found
+
+
+def gathered(leaf: Any, places: np.ndarray) -> np.ndarray:
+    """These rows of an array, on the host, where a CPU device can take them over as they are."""
+    array = np.asarray(leaf)
+    rows = aligned_zeros((len(places), *array.shape[1:]), array.dtype)
+    rows[...] = array[
+        places
+    ]  # `np.take` would first copy all of an array that is not aligned, as one within an .npz file
+    return rows
 
 
 def rows_alike(stack: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -31,6 +32,19 @@ class ClientLoss:
         """An unbiased estimate of ∇f_i from these samples: (n_i/b) Σ_j ∇f̂_j(x)."""
         scale = jnp.asarray(self.size, x.dtype) / indices.shape[0]
         return self.partial_gradient(x, indices, jnp.full(indices.shape, scale, x.dtype))
+
+    def fetched(self, indices: jax.Array) -> Any:
+        """What `fetched_gradient` takes in place of these samples; for the batches of several steps, a row each."""
+        return indices
+
+    def fetched_gradient(self, x: jax.Array, fetched: Any) -> jax.Array:
+        """`batch_gradient` on samples that were fetched before."""
+        return self.batch_gradient(x, fetched)
+
+    @property
+    def pieces(self) -> tuple[Callable[[jax.Array], Any], Callable[[Any], jax.Array]]:
+        """From x to parts of it, of which `fetched_gradient` takes gradients too, and back."""
+        return (lambda x: x), (lambda x: x)
 
     def varied(self, key: jax.Array, step: Any) -> ClientLoss:
         """f_i with its samples as they are seen at this local step (data augmentation); itself where they do not vary."""

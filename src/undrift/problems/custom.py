@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
-from .arrays import normalised_weights, real, real_number
+from .arrays import normalised_weights, real, real_number, where_it_lies
 from .base import Constants, Optimum, Problem
 from .client import ClientLoss
 
@@ -60,8 +60,8 @@ class Custom(Problem):
         loss, per_sample, average = static
         return SumLoss(loss, average, shared, row) if per_sample else WholeLoss(loss, shared, row)
 
-    def _only(self, client: int) -> Custom:
-        problem: Custom = super()._only(client)
+    def _only(self, client: int) -> Problem:
+        problem = super()._only(client)
         if "constants" in self.__dict__:  # they were given, and hold for every client
             given = self.constants
             problem.__dict__["constants"] = Constants(given.L, given.mu, np.full(1, given.L), np.full(1, given.mu))
@@ -115,7 +115,9 @@ def custom(
     dtype = precision.working_dtype(*floating)
     with precision.scope(dtype):
         stack = {
-            "data": jax.tree.map(lambda a: jnp.asarray(a, dtype) if a.dtype.kind == "f" else jnp.asarray(a), stacked),
+            "data": jax.tree.map(
+                lambda a: where_it_lies("data", a, dtype if a.dtype.kind == "f" else a.dtype), stacked
+            ),
             "size": jnp.asarray(sizes, jnp.int32),
         }
         w = jnp.asarray(normalised_weights(weights, len(sizes), dtype))

@@ -31,6 +31,9 @@ RANKED = 32  # clients up to which they are put in order by counting who is befo
 LARGEST_IS_WORST = {"loss": True, "accuracy": False}
 
 
+AGAINST_OPTIMUM = ("gap", "sq_distance")  # columns that take x*
+
+
 class Reference(NamedTuple):
     """What the records are measured against, where x* is known."""
 
@@ -59,18 +62,46 @@ def summarise(
     """
     answers, weights = _one_row_each(answers, weights)
     weights = answers.get("weight", weights)
+    slopes = None
+    if "gradient" in answers:
+        gradients = answers.pop("gradient")
+        slopes = Slopes.around(weighted(weights, gradients), gradients)
+    return conclude(x, answers, slopes, weights, reference, per_client)
+
+
+class Slopes(NamedTuple):
+    """What is recorded of the clients' gradients: one number each, and their mean."""
+
+    mean: jax.Array  # ∇f(x)
+    norms: jax.Array  # ‖∇f_i(x)‖
+    differences: jax.Array  # ‖∇f_i(x) − ∇f(x)‖
+    steepest: jax.Array  # the largest entry of |∇f_i(x)|
+
+    @classmethod
+    def around(cls, mean: jax.Array, gradients: jax.Array) -> Slopes:
+        """Of these clients' gradients, where the mean of all clients is known."""
+        norms, differences = (jnp.linalg.norm(g, axis=1) for g in (gradients, gradients - mean[None, :]))
+        return cls(mean, norms, differences, jnp.max(jnp.abs(gradients), axis=1))
+
+
+def conclude(
+    x: jax.Array,
+    answers: Answers,
+    slopes: Slopes | None,
+    weights: jax.Array,
+    reference: Reference | None,
+    per_client: bool,
+) -> Evaluation:
+    """The columns of x from one number per client for every answer."""
     columns = {"loss": weighted(weights, answers["loss"])}
     clients = _of_each(answers)
     suspect: Any = jnp.int32(-1)
     if reference is not None:
         columns |= _against(reference, x, columns["loss"], answers, weights)
-    if "gradient" in answers:
-        gradients = answers["gradient"]
-        mean = weighted(weights, gradients)
-        differences = jnp.linalg.norm(gradients - mean[None, :], axis=1)
-        columns |= {"grad_norm": jnp.linalg.norm(mean), "dissimilarity": jnp.max(differences)}
-        clients |= {"grad_norm": jnp.linalg.norm(gradients, axis=1), "dissimilarity": differences}
-        suspect = _suspect(answers["loss"], gradients)
+    if slopes is not None:
+        columns |= {"grad_norm": jnp.linalg.norm(slopes.mean), "dissimilarity": jnp.max(slopes.differences)}
+        clients |= {"grad_norm": slopes.norms, "dissimilarity": slopes.differences}
+        suspect = _suspect(answers["loss"], slopes.steepest)
     return Evaluation(columns | statistics(clients), suspect, clients if per_client else {})
 
 
@@ -124,9 +155,9 @@ def _of_each(answers: Answers) -> dict[str, jax.Array]:
     return {name: answers[name] for name in ("loss", "gap") if name in answers}
 
 
-def _suspect(losses: jax.Array, gradients: jax.Array) -> jax.Array:
+def _suspect(losses: jax.Array, steepest: jax.Array) -> jax.Array:
     """The client with the steepest gradient, among those whose loss is not finite if there are any."""
-    steepest = jnp.nan_to_num(jnp.max(jnp.abs(gradients), axis=1), nan=jnp.inf)
+    steepest = jnp.nan_to_num(steepest, nan=jnp.inf)
     broken = ~jnp.isfinite(losses)
     return jnp.argmax(jnp.where(broken == jnp.any(broken), steepest, -1)).astype(jnp.int32)
 

@@ -9,10 +9,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import precision
-from .arrays import normalised_weights, require_room_for_hessians, require_sound, samples, to_device
+from ..errors import InputError
+from .arrays import (
+    normalised_weights,
+    on_disk,
+    require_room_for_hessians,
+    require_sound,
+    samples,
+    to_device,
+    where_it_lies,
+)
 from .base import Constants, Factors, Optimum, Problem
 from .linear import LinearModel
 from .quadratic import QuadraticFamily, QuadraticLoss, quadratic_rows
+
+CHEAP_COST = 2e10  # multiplications, up to which x* is solved for if somebody asks: minutes
+UNASKED_COST = 2e9  # … and if nobody does: seconds
 
 
 class Samples(LinearModel):
@@ -69,7 +81,11 @@ class LeastSquares(OfSamples):
 
     def _optimum_is_cheap(self) -> bool:
         m, n, d = self.stack["A"].shape
-        return m * n * d * min(m * n, d) <= 2e10
+        return m * n * d * min(m * n, d) <= CHEAP_COST
+
+    def _optimum_is_quick(self) -> bool:
+        m, n, d = self.stack["A"].shape
+        return m * n * d * min(m * n, d) <= UNASKED_COST
 
     def _solve(self) -> Optimum:
         root = np.sqrt(np.asarray(self.weights, np.float64))
@@ -98,10 +114,26 @@ class LeastSquares(OfSamples):
         return ((A @ np.asarray(x, np.float64) - b)[:, None, :] @ A)[:, 0, :]
 
 
+class OnDiskLeastSquares(LeastSquares):
+    """With A in a memory-mapped file: no products A_iᵀA_i are kept, and constants are found a client at a time."""
+
+    def _solve(self) -> Optimum:
+        raise InputError(
+            "x* of least squares is solved for in memory, and A is memory-mapped: give A as an array, np.array(A), if it fits"
+        )
+
+    def _constants(self) -> Constants:
+        squares = [np.linalg.svd(np.asarray(one, np.float64), compute_uv=False) ** 2 for one in self.stack["A"]]
+        largest = np.array([values[0] for values in squares])
+        least = np.array([values[self.dim - 1] if len(values) == self.dim else 0.0 for values in squares])
+        return Constants(float(largest.max()), float(least.min()), largest, least)
+
+
 def least_squares(A: Any, b: Any, *, weights: Any = None, spectral: bool | None = None) -> Problem:
     """f_i(x) = ½‖A_i x − b_i‖² with A (m, n, d) and b (m, n), or lists of blocks of unequal n_i.
 
-    `spectral` as for `quadratic`.
+    `spectral` as for `quadratic`. An A that is memory-mapped (`np.load(file, mmap_mode="r")`, `ud.data.mapped`) is read once,
+    to be checked, and then only for the clients that take part; see docs/out-of-core.md.
 
     >>> p = least_squares(np.ones((2, 3, 1)), np.array([[1.0, 1, 1], [3.0, 3, 3]]))
     >>> p.optimum.x, p.constants.L
@@ -113,7 +145,13 @@ def least_squares(A: Any, b: Any, *, weights: Any = None, spectral: bool | None 
     require_sound(n, dtype, A=rows_A, b=rows_b)
     w = normalised_weights(weights, m, dtype)
     with precision.scope(dtype):
-        own = {"A": to_device(rows_A, dtype), "b": to_device(rows_b, dtype), "size": jnp.asarray(sizes, jnp.int32)}
+        own = {
+            "A": where_it_lies("A", rows_A, dtype),
+            "b": to_device(rows_b, dtype),
+            "size": jnp.asarray(sizes, jnp.int32),
+        }
+        if on_disk(rows_A):
+            return OnDiskLeastSquares(own, (), jnp.asarray(w), d, dtype)
         if n < d:
             return LeastSquares(own, (), jnp.asarray(w), d, dtype)
         A64, b64 = np.asarray(rows_A, np.float64), np.asarray(rows_b, np.float64)

@@ -6,7 +6,7 @@ flat vector in layer order; the cut of split learning is an index into it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..models.model import Model
 from ..oracles import MiniBatch, Oracle, minibatch
 from ..sums import weighted
-from .arrays import normalised_weights, own_copy
+from .arrays import normalised_weights, on_disk, own_copy
 from .augment import Augment
 from .base import Problem, shapes_of
 from .client import ClientLoss
@@ -31,6 +31,7 @@ from .network_model import Architecture, Halves, as_net, output_shapes, paramete
 
 TRAIN_SAMPLE = 2000
 AUGMENTATION = 0xA46  # keeps what it draws apart from what the order of the samples draws
+TRACKED_SAMPLES = 32  # whose component gradients are taken at once
 LOOP_ABOVE_PADDED_BYTES = 2**28  # what full gradients of all clients at once may take
 
 
@@ -71,6 +72,41 @@ class NetworkLoss(ClientLoss):
         inputs, targets = self.samples(indices)
         share = weights / self.size
         return jax.grad(lambda z: share @ self.architecture.losses(z, inputs, targets))(x)
+
+    def fetched(self, indices: jax.Array) -> Any:
+        if self.architecture.augment is not None:
+            return indices
+        # Looked up inside the loop over local steps, samples would be looked up again by every operation that uses them; flat,
+        # because loops over a sample's own axes are short.
+        inputs, targets = self.samples(indices)
+        return inputs.reshape(*indices.shape, -1), targets
+
+    def fetched_gradient(self, x: jax.Array, fetched: Any) -> jax.Array:
+        if self.architecture.augment is not None:
+            return self.batch_gradient(x, fetched)
+        flat, targets = fetched
+        inputs = flat.reshape(-1, *self.shared["x"].shape[1:])
+        return jax.grad(lambda z: jnp.mean(self.architecture.losses(z, inputs, targets)))(x)
+
+    @property
+    def pieces(self) -> tuple[Callable[[jax.Array], Any], Callable[[Any], jax.Array]]:
+        if self.architecture.augment is not None:
+            return super().pieces
+        return self.architecture.unravel, lambda parts: jnp.concatenate([p.ravel() for p in jax.tree.leaves(parts)])
+
+    def track(self, x: jax.Array, batch: int) -> tuple[Any, jax.Array]:
+        """Components that exist, one after the other or a few at a time: most clients have fewer than the largest."""
+        at_once = max(1, TRACKED_SAMPLES // batch)
+        blocks = -(-self.capacity // (batch * at_once))
+
+        def fill(k: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            table, total = carry
+            new = jax.vmap(lambda j: self.component_gradient(x, j, batch))(k * at_once + jnp.arange(at_once))
+            return table.at[k].set(new), total + jnp.sum(new, axis=0)
+
+        table = jnp.zeros((blocks, at_once, *x.shape), x.dtype)
+        table, total = jax.lax.fori_loop(0, -(-self.size // (batch * at_once)), fill, (table, jnp.zeros_like(x)))
+        return table.reshape(blocks * at_once, *x.shape), total
 
     def measure(self, x: jax.Array, optimum: jax.Array | None, per_client: bool = False) -> dict[str, jax.Array]:
         """The loss on the client's part of the training sample, and what part that is; means over all its data if asked."""
@@ -142,9 +178,17 @@ class Network(Problem):
         with precision.scope(dtype):
             return np.asarray(ravel_pytree(static[0].net.init(jax.random.key(seed)))[0])
 
-    def prefers_loop(self, exact: bool) -> bool:
+    def evaluator(self, reference: Reference | None, per_client: bool) -> Callable[[Any], Evaluation]:
+        compiled = jax.jit(Network.evaluate, static_argnums=3)  # all samples together: there are no blocks of clients
+        return lambda x: compiled(self, jnp.asarray(x, self.dtype), reference, per_client)
+
+    @property
+    def merges(self) -> bool:
         # Convolutions with weights of their own for every client do not merge into larger operations on a CPU.
-        if self.architecture.convolutional and jax.default_backend() == "cpu":
+        return not (self.architecture.convolutional and jax.default_backend() == "cpu")
+
+    def prefers_loop(self, exact: bool) -> bool:
+        if not self.merges:
             return True
         samples = self.shared["x"]
         padded = self.stack["size"].shape[0] * self.architecture.capacity * int(np.prod(samples.shape[1:]))
@@ -157,10 +201,14 @@ class Network(Problem):
         """
         shared, measure = self.shared, self.architecture.measure
         losses = measure(x, shared["x"], shared["y"], shared["order"][shared["sample"]])["loss"]
-        columns = {"loss": weighted(shared["sample_weights"], losses)}
+        everything = measure(x, shared["x"], shared["y"], shared["order"]) if per_client else None
+        return self.recorded(x, losses, everything)
+
+    def recorded(self, x: jax.Array, losses: jax.Array, everything: dict[str, jax.Array] | None) -> Evaluation:
+        """Columns from the losses of the training sample and, if asked for, loss and metrics of all training data."""
+        columns = {"loss": weighted(self.shared["sample_weights"], losses)}
         clients: dict[str, Any] = {}
-        if per_client:
-            everything = measure(x, shared["x"], shared["y"], shared["order"])
+        if everything is not None:
             clients = {name: self._mean_of_each(values) for name, values in everything.items()}
             columns |= statistics(clients)
         server = self.server_data
@@ -171,7 +219,7 @@ class Network(Problem):
         owner = jnp.repeat(jnp.arange(sizes.shape[0]), sizes, total_repeat_length=values.shape[0])
         return jax.ops.segment_sum(values, owner, sizes.shape[0], indices_are_sorted=True) / sizes
 
-    def reference(self) -> Reference | None:
+    def reference(self, asked: bool = False) -> Reference | None:
         return None
 
     def at_clients(self) -> Network:
@@ -227,7 +275,8 @@ def network(
     cross-entropy. batch: mini-batch size of the default oracle. cut: how many leading layers stay at the client in split
     learning. weights: of clients in f (equal by default). augment: how mini-batches of images vary (`ud.problems.Augment`);
     full gradients, component gradients and evaluations take the images as they are. train_sample: `loss` in the history is
-    measured on so many training samples, the same in every round (None: all).
+    measured on so many training samples, the same in every round (None: all). Inputs that are memory-mapped are read for those
+    that take part (docs/out-of-core.md).
 
     >>> import undrift as ud
     >>> d = ud.data.load("digits")
@@ -264,8 +313,9 @@ def network(
     with precision.scope(dtype):
         targets = criterion.targets(targets, output_shapes(net, inputs, dtype), "train")
         sampled, rows = draw_sample(sizes, w, train_sample, dtype)
+        kept = on_disk(inputs)
         shared: dict[str, Any] = {
-            **on_device(inputs, targets, dtype),
+            **on_device(inputs[:0] if kept else inputs, targets, dtype),
             "order": jnp.asarray(order, jnp.int32),
             **sampled,
         }
@@ -277,4 +327,8 @@ def network(
         dim = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(parameter_shapes(net)))
         most = max(1, int(rows["sample_size"].max()))
         architecture = Architecture(net, int(sizes.max()), minibatch(batch).size, cut, augment, criterion, most)
-        return Network(stack, shared, jnp.asarray(w), dim, dtype, (architecture,))
+        if not kept:
+            return Network(stack, shared, jnp.asarray(w), dim, dtype, (architecture,))
+        from .network_disk import OnDiskNetwork
+
+        return OnDiskNetwork(stack, {**shared, "x": inputs}, jnp.asarray(w), dim, dtype, (architecture,))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import InputError
-from .arrays import real
+from .arrays import blocks, first_where, real
 from .network_loss import target_dtype
 from .network_model import Architecture
 
@@ -52,8 +52,8 @@ def read(given: Any, what: str, labels: bool) -> tuple[np.ndarray, np.ndarray]:
             f"{what} labels must be whole numbers 0, 1, …, got dtype {targets.dtype}: for regression give loss='squared'"
         )
     for name, array in zip(NAMES, (inputs, targets), strict=True):
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            bad = int(np.argwhere(~np.isfinite(array))[0][0])
+        if array.dtype.kind == "f" and not all(np.isfinite(block).all() for block in blocks(array)):
+            bad = first_where(array, lambda block: ~np.isfinite(block))[0]
             raise InputError(
                 f"{what} {name} must be finite, but sample {bad} holds NaN or infinity: clean the data first"
             )
@@ -68,13 +68,15 @@ def index_sets(parts: Sequence[Any], samples: int) -> tuple[np.ndarray, np.ndarr
     """All clients' samples in one index array; where each client begins there, and how many it has."""
     if not isinstance(parts, Iterable):
         raise InputError(f"parts must be a list with one list of samples per client, got {parts!r:.80}")
-    arrays = [_indices(client, part) for client, part in enumerate(parts)]
+    parts = list(parts)
+    plain = all(type(part) is np.ndarray and part.ndim == 1 and part.dtype.kind in "iu" for part in parts)
+    arrays = parts if plain else [_indices(client, part) for client, part in enumerate(parts)]
     if not arrays:
         raise InputError("parts must name at least one client, got none: give one list of samples per client")
-    sizes = np.array([len(part) for part in arrays])
+    sizes = np.fromiter(map(len, arrays), np.int64, len(arrays))
     if sizes.min() < 1:
         raise InputError(f"client {int(sizes.argmin())} has no samples: partition with min_size=1 or leave it out")
-    order = np.concatenate(arrays)
+    order = np.concatenate(arrays, dtype=np.int64, casting="unsafe")
     if order.min() < 0 or order.max() >= samples:
         strange = order.min() if order.min() < 0 else order.max()
         raise InputError(f"parts name sample {strange}, but there are only 0 … {samples - 1}: correct the partition")

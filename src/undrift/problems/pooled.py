@@ -120,6 +120,10 @@ class Pooled(Problem):
     def _client_shapes(self) -> tuple[Any, Any]:
         return shapes_of(self.stack, rows=True), shapes_of({**self.shared, "problem": self.source.at_clients()})
 
+    @property
+    def merges(self) -> bool:
+        return self.shared["problem"].merges
+
     def initial(self, seed: int) -> np.ndarray:
         return self.source.initial(seed)
 
@@ -129,6 +133,9 @@ class Pooled(Problem):
 
     def _optimum_is_cheap(self) -> bool:
         return self.source._optimum_is_cheap() or "optimum" in self.source.__dict__
+
+    def _optimum_is_quick(self) -> bool:
+        return self.source._optimum_is_quick() or "optimum" in self.source.__dict__
 
     def _solve(self) -> Optimum:
         return self.source.optimum

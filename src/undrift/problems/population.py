@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,14 @@ class Population:
 
     def initial(self, seed: int) -> np.ndarray:
         """x_0 where the user gives none."""
-        return self.kind.initial_of(self.static, self.dim, self.dtype, seed)
+        if seed not in self._drawn:
+            self._drawn.clear()  # the last one is enough for calls again and again
+            self._drawn[seed] = self.kind.initial_of(self.static, self.dim, self.dtype, seed)
+        return self._drawn[seed].copy()
+
+    @cached_property
+    def _drawn(self) -> dict[int, np.ndarray]:
+        return {}
 
     def check_dialogue(self, oracle: Oracle) -> None:
         """Refuse a split dialogue that these clients cannot hold."""
@@ -78,6 +86,13 @@ class Population:
     def halves(self) -> Any:
         """The two halves of a cut model."""
         return self.kind.halves_of(self.static)
+
+    @cached_property
+    def outline(self) -> Hashable:
+        """All that shapes of memories and messages follow from."""
+        leaves, structure = jax.tree.flatten((self.row, self.shared))
+        shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+        return self.kind, self.static, self.dim, self.dtype, structure, shapes
 
     @cached_property
     def equal_weights(self) -> bool:

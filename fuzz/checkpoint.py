@@ -17,7 +17,7 @@ with instrumented("undrift.engine.stored", "undrift.engine.checkpoint", "zipfile
 from attack.damaged_checkpoints import packed, play, problem, sealed, unpacked
 from undrift import precision
 from undrift.engine.recorder import Recorder
-from undrift.engine.simulate import fresh_carry, record_shapes
+from undrift.engine.simulate import carry_shapes, record_shapes
 
 play(SCRATCH, 3)
 FILE = SCRATCH / "checkpoint.npz"
@@ -26,7 +26,7 @@ MEMBERS = unpacked(GOOD)
 STATE = Stored(FILE, REMEDY).state(State)
 RUN = ud.describe(ud.scaffold(eta=0.1), problem(), rounds=3, steps=2, keep_iterates=True, per_client=True).to_play()
 with precision.scope("float64"):
-    CARRY = fresh_carry(RUN)
+    CARRY = carry_shapes(RUN)
     RECORDS = record_shapes(RUN, CARRY.memory)
 ARRAYS = ["state", "carry_0", "carry_3", "column_loss", "clients_loss", "iterates"]
 
@@ -35,10 +35,10 @@ def one(data: bytes) -> None:
     if not data:
         return
     FILE.write_bytes(_file(data[0] % (3 + len(ARRAYS)), data[1:]))
-    recorder = Recorder(RUN, carry=CARRY)
+    recorder = Recorder(RUN)
     try:
         with precision.scope("float64"):
-            Checkpoint(SCRATCH, 10.0, lambda: STATE.identity).load(recorder, RECORDS)
+            Checkpoint(SCRATCH, 10.0, lambda: STATE.identity).load(recorder, CARRY, RECORDS)
     except ud.CheckpointError:
         assert (recorder.length, recorder.columns) == (0, {})  # nothing half-loaded
         return

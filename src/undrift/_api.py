@@ -21,10 +21,20 @@ from .algorithms import (
     ssl,
 )  # fmt: skip
 from .api import describe, loopback, run, sweep
+from .compiled import keep_compiled
 from .compression import quantise, random_k, scaled_sign, top_k
 from .engine.history import History, Result
 from .engine.sweep import Sweep
-from .errors import CheckpointError, DivergenceError, InputError, Interrupted, StorageError, UndriftError, WireError
+from .errors import (
+    CheckpointError,
+    DivergenceError,
+    HostLostError,
+    InputError,
+    Interrupted,
+    StorageError,
+    UndriftError,
+    WireError,
+)
 from .links import compressed
 from .protocol import Account, Algorithm, AtServer, Cohort, Diagnostics, Exchange, Gradients, OneByOne, Repeat
 from .recipe import Method, method
@@ -34,9 +44,10 @@ from .vectorise import use_devices
 
 __all__ = [
     "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
-    "Exchange", "Gradients", "History", "InputError", "Interrupted", "Known", "Method", "OneByOne", "Repeat", "Resources",
+    "Exchange", "Gradients", "History", "HostLostError", "InputError", "Interrupted",
+    "Known", "Method", "OneByOne", "Repeat", "Resources",
     "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "fedavg", "fedlin",
-    "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "loopback",
+    "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled", "loopback",
     "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
     "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
 ]  # fmt: skip

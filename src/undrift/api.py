@@ -42,6 +42,8 @@ def run(
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
     resume: bool = False,
+    store: str | Path | None = None,
+    mesh: Any = None,
     **arguments: Unpack[Arguments],
 ) -> Result:
     """Simulate a method on a problem.
@@ -59,6 +61,10 @@ def run(
     observe: a function of the history so far, called after every chunk of rounds (about half a second); True stops the run.
     checkpoint: a directory that allows `resume=True` to continue after a crash, with the same bits. It belongs to this run
     until it ends; if it is another's, or cannot be written, `StorageError` says so and carries the result so far.
+    store: a directory for the clients' memories, of which only those that take part are brought to memory; the numbers are the
+    same. Without it that is done where they would not fit, or where the data are memory-mapped (docs/out-of-core.md).
+    mesh: True shares clients out over all devices of all processes (`jax.distributed`), a `jax.sharding.Mesh` over its own;
+    same numbers to rounding. Every process makes the same call; observers and files are process 0's (docs/mesh.md).
 
     >>> import numpy as np, undrift as ud
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
@@ -69,14 +75,20 @@ def run(
     check_value("checkpoint_seconds", checkpoint_seconds, NotNegative)
     described = describe(method, problem, rounds=rounds, **arguments)
     if described.absences is not None and described.absences.resets:  # between rounds: only messages can play that
-        if checkpoint is not None:
+        if checkpoint is not None or store is not None:
             raise InputError(
-                "in this trace a site lost its memory (--reset), so it is played by message passing, without checkpoints: "
-                "leave checkpoint out"
+                "in this trace a site lost its memory (--reset), so it is played by message passing, without checkpoints and "
+                "rows on disk: leave checkpoint and store out"
             )
         return pass_messages(described, observe=observe)
     return simulate(
-        described, observe=observe, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume
+        described,
+        observe=observe,
+        checkpoint=checkpoint,
+        checkpoint_seconds=checkpoint_seconds,
+        resume=resume,
+        store=store,
+        mesh=mesh,
     )
 
 
@@ -119,6 +131,10 @@ def sweep(
     single = {"keep_iterates", "on_divergence", "seed", "stop", "per_client", "plan"} & set(arguments)
     if single:
         raise InputError(f"sweep does not take {', '.join(sorted(single))}: use run for a single case")
+    if isinstance(problem, Problem) and problem.is_on_disk:
+        raise InputError(
+            "a sweep brings all data to memory, and some are memory-mapped: read them with np.array, or use run"
+        )
     seed_list = _seeds(seeds)
     keys = _grid(grid)
     methods = [_method(factory, point) for point in points_of(keys)]

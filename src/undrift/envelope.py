@@ -80,6 +80,8 @@ def must_be(found: Envelope, expected: Envelope) -> None:
     Traceback (most recent call last):
     undrift.errors.WireError: this frame must have client 3, got 4: it belongs elsewhere
     """
+    if found == expected:
+        return
     for name, value, wanted in zip(Envelope._fields, found, expected, strict=True):
         if value != wanted:
             raise WireError(f"this frame must have {name} {_shown(wanted)}, got {_shown(value)}: it belongs elsewhere")

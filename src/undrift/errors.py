@@ -64,6 +64,12 @@ class StorageError(UndriftError, OSError):
         return made
 
 
+class HostLostError(UndriftError):
+    """Another process of a run on several hosts was killed, failed, or cannot be reached any more."""
+
+    EXIT_CODE = 8  # of a process that ends for this reason
+
+
 class DivergenceError(UndriftError, ArithmeticError):
     """The loss stopped being finite. `result` keeps every round up to `round`, the first in which that was seen.
 

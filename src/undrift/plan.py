@@ -21,6 +21,7 @@ import abc
 import dataclasses
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import jax
@@ -57,6 +58,11 @@ class Participation(abc.ABC):
         """a_i, one per client, so that Σ_S a_i u_i / |S| is unbiased; `relative`: m·w_i."""
         return np.ones_like(relative) if self.renormalise else relative
 
+    @property
+    def distinct(self) -> bool:
+        """Whether the members of a cohort are different clients."""
+        return True
+
     @abc.abstractmethod
     def size(self, clients: int) -> int:
         """n: members of a cohort."""
@@ -87,6 +93,10 @@ class Uniform(Participation):
     count: int
     replace: bool
     renormalise: bool = False
+
+    @property
+    def distinct(self) -> bool:
+        return not self.replace
 
     def size(self, clients: int) -> int:
         if not self.replace and self.count > clients:
@@ -119,6 +129,14 @@ class Weighted(Participation):
         running = np.cumsum(np.asarray(weights, np.float64))
         return Weighted(self.count, self.renormalise, tuple((running / running[-1]).tolist()))
 
+    @property
+    def distinct(self) -> bool:
+        return False
+
+    @cached_property
+    def _chances(self) -> np.ndarray:
+        return np.asarray(self.chances)
+
     def importance(self, relative: np.ndarray) -> np.ndarray:
         return np.ones_like(relative)
 
@@ -131,7 +149,7 @@ class Weighted(Participation):
     def cohorts(self, seed: int, rounds: range, clients: int) -> np.ndarray:
         places = np.arange(self.count)
         chance = randomness.uniform(seed, randomness.tag("cohort"), np.asarray(rounds)[:, None], places)
-        found = np.searchsorted(np.asarray(self.chances), chance, side="right")
+        found = np.searchsorted(self._chances, chance, side="right")
         return np.minimum(found, clients - 1).astype(np.int64)
 
     def __str__(self) -> str:
@@ -316,7 +334,7 @@ class Plan:
         if isinstance(self.steps, RandomSteps):
             self._countable(np.asarray(self.steps.high))
         elif not callable(self.steps):
-            self._checked(self.steps, 0)
+            self._given_steps  # noqa: B018 (refuses what are no steps)
 
     @property
     def cohort_size(self) -> int:
@@ -369,8 +387,13 @@ class Plan:
             drawn = [self._checked(self.steps(t, _user_key(self.seed, "steps", t)), t) for t in rounds]
             everyone = np.stack([np.broadcast_to(row, (self.clients,)) for row in drawn])
         else:
-            everyone = np.broadcast_to(self._checked(self.steps, 0), (shape[0], self.clients))
+            everyone = np.broadcast_to(self._given_steps, (shape[0], self.clients))
         return np.take_along_axis(everyone, members, axis=1)
+
+    @cached_property
+    def _given_steps(self) -> np.ndarray:
+        """τ, or τ_i of all clients, where no function of the round says them."""
+        return self._checked(self.steps, 0)
 
     def _checked(self, given: Any, round: int) -> np.ndarray:
         where = f" in round {round}" if round else ""

@@ -8,14 +8,17 @@ from typing import Any
 import jax
 import numpy as np
 
+from . import compiled
+
 
 def scope(dtype: Any) -> AbstractContextManager[Any]:
-    """The context in which everything of this dtype is computed.
+    """The context in which everything of this dtype is computed; the first one says where compiled programs are kept.
 
     >>> with scope("float64"):
     ...     print(jax.numpy.ones(1).dtype)
     float64
     """
+    compiled.prepare()
     return jax.enable_x64(np.dtype(dtype).itemsize == 8)
 
 

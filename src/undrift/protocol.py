@@ -16,6 +16,7 @@ its own kind (see `compression`). All functions are pure and traceable by JAX.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
@@ -25,6 +26,7 @@ from . import signatures, sums
 from .signatures import Tree
 
 if TYPE_CHECKING:
+    from .local import Local
     from .problems.client import ClientLoss
 
 
@@ -46,6 +48,7 @@ class Cohort(NamedTuple):
     answered: jax.Array | None  # None: everyone did
     key: jax.Array  # the server's randomness in this exchange
     stride: jax.Array | None = None  # in turn: by how much the steps of each client are scaled, see `Local.stride`
+    again: jax.Array | None = None  # whether a member stands earlier in the cohort already; None: nobody is drawn twice
 
     @property
     def heard(self) -> jax.Array:
@@ -78,17 +81,15 @@ class Cohort(NamedTuple):
 
         With full participation this is the mean; SCAFFOLD's (|S|/m)·mean is this sum.
         """
-        once = jnp.where(self._is_first_draw(), self._present(self.weights), 0)
+        once = self._present(self.weights)
+        if self.again is not None:
+            once = jnp.where(self.again, 0, once)
         return jax.tree.map(lambda u: sums.weighted(once, self._present(u)), ups)
 
     def _present(self, rows: jax.Array) -> jax.Array:
         if self.answered is None:
             return rows
         return jnp.where(_column(self.answered, rows), rows, jnp.zeros_like(rows))
-
-    def _is_first_draw(self) -> jax.Array:
-        same = self.ids[:, None] == self.ids[None, :]
-        return ~jnp.any(jnp.tril(same, k=-1), axis=1)
 
 
 class Gradients(NamedTuple):
@@ -136,6 +137,31 @@ class Exchange(NamedTuple):
     prepare: signatures.Prepare | None = None
 
 
+class HearThenSpeak(NamedTuple):
+    """The client of an exchange in a dialogue: what it hears changes its memory, and from its memory it speaks.
+
+    Neither may ask for `local.key`, which belongs to one exchange: whoever plays the dialogue may join what is said in one
+    exchange to what is heard in the next, so that a forward pass need not be repeated. `local.steps_key` is at hand.
+    """
+
+    hear: Callable[[Tree, Tree, Local], Tree]  # (memory, down, local) -> memory
+    speak: Callable[[Tree, Local], Tree]  # (memory, local) -> up
+
+    def __call__(self, memory: Tree, down: Tree, local: Local, /) -> tuple[Tree, Tree]:
+        memory = self.hear(memory, down, local)
+        return memory, self.speak(memory, local)
+
+
+class ResetThenAnswer(NamedTuple):
+    """The `receive` that opens a dialogue: the slots are made ready, and then it answers as it always does."""
+
+    reset: Callable[[Tree, Tree], Tree]  # (server, slots) -> slots
+    answer: signatures.Receive
+
+    def __call__(self, server: Tree, slots: Tree, ups: Tree, cohort: Cohort, /) -> tuple[Tree, Tree]:
+        return self.answer(server, self.reset(server, slots), ups, cohort)
+
+
 class AtServer(NamedTuple):
     """A step that the server takes by itself: `receive` without messages."""
 
@@ -147,6 +173,11 @@ class Repeat(NamedTuple):
 
     program: Program
     counts: signatures.Counts = lambda steps: steps
+
+
+def all_but_one(steps: Any) -> Any:
+    """How often the middle of a dialogue is repeated, whose first and last exchange make one step together."""
+    return steps - 1
 
 
 class OneByOne(NamedTuple):
@@ -216,6 +247,18 @@ def placed(program: Program, place: int) -> list[tuple[int, Step]]:
         steps.append((place, step))
         place += len(exchanges((step,)))
     return steps
+
+
+def drawn_again(ids: jax.Array) -> jax.Array:
+    """Whether a number stands earlier in the list already.
+
+    >>> drawn_again(jnp.array([7, 2, 7, 7])).tolist()
+    [False, False, True, True]
+    """
+    order = jnp.argsort(ids)  # stable: of equal numbers the first comes first
+    ordered = ids[order]
+    repeated = jnp.concatenate([jnp.zeros((1,), bool), ordered[1:] == ordered[:-1]])
+    return jnp.zeros(ids.shape, bool).at[order].set(repeated)
 
 
 def _column(mask: jax.Array, rows: jax.Array) -> jax.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,17 +45,22 @@ class Resources:
         rate = {"up": self.up, "down": self.down, "peer": min(self.up, self.down)}.get(link)
         return 0.0 if rate is None else size / rate
 
+    @cached_property
+    def rates(self) -> np.ndarray:
+        """The speeds as an array: a tuple of a million takes longer to read than ten clients to play."""
+        return np.asarray(self.speeds)
+
     @property
     def unequal(self) -> bool:
-        return max(self.speeds) > 1.01 * min(self.speeds)
+        return bool(self.rates.max() > 1.01 * self.rates.min())
 
     def steps_by_speed(self, most: int) -> np.ndarray:
         """τ_i in proportion to the clients' speeds, the fastest taking `most`; nobody takes fewer than 1."""
-        speeds = np.asarray(self.speeds)
+        speeds = self.rates
         return np.maximum(1, np.rint(most * speeds / speeds.max())).astype(np.int64)
 
     def __str__(self) -> str:
-        low, high = min(self.speeds), max(self.speeds)
+        low, high = self.rates.min(), self.rates.max()
         speed = f"{low:g}" if low == high else f"{low:g} to {high:g}"
         return f"{speed} gradients/s, {_bytes(self.up)}/s up, {_bytes(self.down)}/s down, latency {1000 * self.latency:g} ms"
 
@@ -73,7 +79,7 @@ def _speeds(words: Any, clients: int) -> tuple[float, ...]:
         raise InputError(f"speeds must be one number or one per client ({clients}), got {numbers.size} of them")
     if not np.all(np.isfinite(numbers) & (numbers > 0)):
         raise InputError(f"speeds are gradients per second, finite numbers > 0; got {words!r}")
-    return tuple(float(n) for n in np.broadcast_to(numbers, (clients,)))
+    return (float(numbers[0]),) * clients if numbers.shape == (1,) else tuple(numbers.tolist())
 
 
 def _link(words: Any) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 `vmap` merges small clients into large operations, but it pays for the slowest: with unequal τ_i it costs m·max τ_i. A loop
 (`lax.map`) costs Σ τ_i and keeps one client's data in the cache, but has an overhead per operation. A problem says which it
-prefers (`Problem.prefers_loop`).
+prefers (`Problem.prefers_loop`). A cohort whose data and models leave the cache is merged in blocks of about fifty.
 """
 
 from __future__ import annotations
@@ -17,39 +17,108 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from . import sharding
 from .errors import InputError
+from .sharding import AXIS
 
-AXIS = "clients"
 DEVICES = "jax_num_cpu_devices"  # JAX's name for how many devices the CPU is
+SMALL_BYTES = 2**19  # of a device's results: below, one meeting of the devices for several of them is quicker
+BLOCK = 50  # members of a large cohort that are merged at a time
+IN_CACHE = 2**25  # bytes of data and models of a cohort that are merged at one go
 _on_all_devices: ContextVar[bool] = ContextVar("_on_all_devices", default=False)  # while such a program is traced
 
 
 def over_clients(function: Callable[..., Any], stack: Any, *rows: Any, loop: bool) -> Any:
-    """function(stack_i, row_i, …) for every index of the leading axis, results stacked."""
+    """function(stack_i, row_i, …) for every index of the leading axis, results stacked; on a mesh where the rows lie."""
+    shards = sharding.active()
+    if shards is not None:
+        return shards.at_owners(lambda *own: over_clients(function, *own, loop=loop), stack, *rows)
     if loop:
         return spread(lambda r: function(*r), (stack, *rows))
     return jax.vmap(function)(stack, *rows)
 
 
-def over_members(function: Callable[..., Any], stack: Any, ids: jax.Array | None, *rows: Any, loop: bool) -> Any:
-    """function(stack[id], …) for each id; `ids=None` means everyone in order. A loop copies one client's data at a time."""
+def over_members(
+    function: Callable[..., Any],
+    stack: Any,
+    ids: jax.Array | None,
+    *rows: Any,
+    loop: bool,
+    work: Any = None,
+    model_bytes: int = 0,
+) -> Any:
+    """function(stack[id], …) for each id; `ids=None` means everyone in order. A loop copies one client's data at a time.
+
+    `work`: how long each takes, in any unit, for devices that share the loop. `model_bytes`: what a member keeps besides
+    its data while it is played.
+    """
+    if ids is None and loop and _on_all_devices.get():
+        ids = jnp.arange(jax.tree.leaves(stack)[0].shape[0])  # so that no device copies the data of its whole share
     if ids is None:
         return over_clients(function, stack, *rows, loop=loop)
     if loop:
-        return spread(lambda r: function(take(stack, r[0]), *r[1]), (ids, rows))
-    return jax.vmap(function)(take(stack, ids), *rows)
+        return spread(lambda r: function(take(stack, r[0]), *r[1]), (ids, rows), work=work)
+    count = ids.shape[0]
+    if count <= 2 * BLOCK or count * (row_bytes(stack) + row_bytes(rows) + model_bytes) <= IN_CACHE:
+        return jax.vmap(function)(take(stack, ids), *rows)
+    return in_blocks(lambda id, *own: function(take(stack, id), *own), ids, *rows)
 
 
-def spread(function: Callable[[Any], Any], rows: Any, block: int | None = None) -> Any:
-    """function(row) for each row, in a loop (of blocks); on several devices each takes its share of the rows."""
+def in_blocks(function: Callable[..., Any], *rows: Any) -> Any:
+    """function(row, …) for each row, about fifty of them merged at a time. The last row fills the last block up.
+
+    >>> in_blocks(lambda x: 2 * x, jnp.arange(121))[-2:].tolist()
+    [238, 240]
+    """
+    count = jax.tree.leaves(rows)[0].shape[0]
+    blocks = -(-count // BLOCK)
+    places = jnp.minimum(jnp.arange(blocks * -(-count // blocks)).reshape(blocks, -1), count - 1)
+    found = jax.lax.map(lambda block: jax.vmap(function)(*take(rows, block)), places)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], found)
+
+
+def spread(function: Callable[[Any], Any], rows: Any, block: int | None = None, work: Any = None) -> Any:
+    """function(row) for each row, in a loop (of blocks); on several devices each takes its share of the rows.
+
+    `work`: how long each row takes, in any unit; shares are made alike by it.
+    """
     count = jax.tree.leaves(rows)[0].shape[0]
     if not _on_all_devices.get() or count == 1:
         return jax.lax.map(function, rows, batch_size=block)
-    share = -(-count // jax.device_count())
+    devices = jax.device_count()
+    share = -(-count // devices)
     # The last device may be short of rows: it repeats the last one, and the copies are dropped.
-    places = jnp.minimum(jax.lax.axis_index(AXIS) * share + jnp.arange(share), count - 1)
-    mine = jax.lax.map(function, take(rows, places), batch_size=block)
-    return jax.tree.map(lambda leaf: jax.lax.all_gather(leaf, AXIS, tiled=True)[:count], mine)
+    dealt = jnp.minimum(jnp.arange(devices * share), count - 1).reshape(devices, share)
+    if work is not None:
+        dealt = _by_work(work, dealt)
+    mine = jax.lax.map(function, take(rows, dealt[jax.lax.axis_index(AXIS)]), batch_size=block)
+    everyone = _from_all_devices(mine)
+    if work is None:
+        return jax.tree.map(lambda leaf: leaf[:count], everyone)
+    return take(everyone, jnp.zeros(count, jnp.int32).at[dealt.ravel()].set(jnp.arange(dealt.size, dtype=jnp.int32)))
+
+
+def _by_work(work: jax.Array, places: jax.Array) -> jax.Array:
+    """Rows dealt out to devices (devices, share), the longest first and to and fro: 0 1 1 0 0 1 …"""
+    devices, share = places.shape
+    order = jnp.argsort(-work)[places.ravel()].reshape(share, devices)
+    to_and_fro = jnp.where(jnp.arange(share)[:, None] % 2 == 0, order, order[:, ::-1])
+    return to_and_fro.T
+
+
+def _from_all_devices(mine: Any) -> Any:
+    """The rows of all devices. Small leaves travel together: to meet costs as much as copying half a megabyte."""
+    leaves, structure = jax.tree.flatten(mine)
+    together: dict[Any, list[int]] = {}
+    for number, leaf in enumerate(leaves):
+        together.setdefault(leaf.dtype if leaf.nbytes <= SMALL_BYTES else number, []).append(number)
+    for numbers in together.values():
+        flat = [leaves[k].reshape(leaves[k].shape[0], -1) for k in numbers]
+        found = jax.lax.all_gather(jnp.concatenate(flat, axis=1) if len(flat) > 1 else flat[0], AXIS, tiled=True)
+        ends = np.cumsum([part.shape[1] for part in flat])[:-1]
+        for k, part in zip(numbers, jnp.split(found, ends, axis=1), strict=True):
+            leaves[k] = part.reshape(-1, *leaves[k].shape[1:])
+    return jax.tree.unflatten(structure, leaves)
 
 
 def on_all_devices(function: Callable[..., Any]) -> Callable[..., Any]:

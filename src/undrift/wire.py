@@ -12,6 +12,8 @@ that arrives decides how much is allocated or how long it takes.
 from __future__ import annotations
 
 import abc
+import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -78,22 +80,36 @@ def decode(payload: bytes, like: Any, *, not_finite: bool = False) -> Any:
     Traceback (most recent call last):
     undrift.errors.WireError: a truth value is the byte 0 or 1, got 2
     """
-    if not isinstance(payload, bytes):
-        raise WireError(f"a message is bytes, got {type(payload).__name__}")
-    expected = size(like)
-    if len(payload) != expected:
-        raise WireError(f"a message of this exchange has {expected} bytes, got {len(payload)}: it was cut or padded")
-    nodes, structure = jax.tree.flatten(like, is_leaf=_is_packed)
-    decoded, position = [], 0
-    for node in nodes:
-        length = _size(node)
-        decoded.append(_decode(payload[position : position + length], node))
-        position += length
-    if not not_finite:
-        for number, node in enumerate(decoded):
-            if not finite(node):
-                raise NotFiniteError(f"a message holds finite numbers, part {number + 1} of {len(decoded)} does not")
-    return jax.tree.unflatten(structure, decoded)
+    return Form(like).decode(payload, not_finite=not_finite)
+
+
+class Form:
+    """The shapes of a message, looked at once by those who receive many of its kind."""
+
+    def __init__(self, like: Any) -> None:
+        nodes, self.structure = jax.tree.flatten(like, is_leaf=_is_packed)
+        self.parts: list[tuple[int, Any]] = [(_size(node), _reader(node)) for node in nodes]
+        self.size = sum(length for length, _ in self.parts)
+
+    def decode(self, payload: bytes, *, not_finite: bool = False) -> Any:
+        """See `decode`."""
+        if not isinstance(payload, bytes):
+            raise WireError(f"a message is bytes, got {type(payload).__name__}")
+        if len(payload) != self.size:
+            raise WireError(
+                f"a message of this exchange has {self.size} bytes, got {len(payload)}: it was cut or padded"
+            )
+        decoded, position = [], 0
+        for length, read in self.parts:
+            decoded.append(read(payload if length == self.size else payload[position : position + length]))
+            position += length
+        if not not_finite:
+            for number, node in enumerate(decoded):
+                if not finite(node):
+                    raise NotFiniteError(
+                        f"a message holds finite numbers, part {number + 1} of {len(decoded)} does not"
+                    )
+        return jax.tree.unflatten(self.structure, decoded)
 
 
 def finite(part: Any) -> bool:
@@ -104,6 +120,8 @@ def finite(part: Any) -> bool:
     """
     if isinstance(part, Packed):
         return part.is_finite()
+    if part.dtype.kind == "f":  # the others that may be infinite are not NumPy's own
+        return bool(np.isfinite(np.asarray(part)).all())
     return not jnp.issubdtype(part.dtype, jnp.inexact) or bool(np.all(np.isfinite(np.asarray(part))))
 
 
@@ -118,7 +136,7 @@ def _nodes(message: Any) -> list[Any]:
 def _size(node: Any) -> int:
     if isinstance(node, Packed):
         return node.wire_size()
-    return int(np.prod(np.shape(node), dtype=np.int64)) * np.dtype(node.dtype).itemsize
+    return math.prod(np.shape(node)) * np.dtype(node.dtype).itemsize
 
 
 def _encode(node: Any) -> bytes:
@@ -128,13 +146,19 @@ def _encode(node: Any) -> bytes:
     return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
-def _decode(payload: bytes, like: Any) -> Any:
+def _reader(like: Any) -> Callable[[bytes], Any]:
+    """What makes a part of its bytes."""
     if isinstance(like, Packed):
-        return like.from_wire(payload)
-    dtype = np.dtype(like.dtype)
-    if dtype == np.bool_:
-        _check_truth(payload)
-    return np.frombuffer(payload, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(np.shape(like))
+        return like.from_wire
+    dtype, shape = np.dtype(like.dtype), np.shape(like)
+    little = dtype.newbyteorder("<")
+
+    def read(payload: bytes) -> np.ndarray:
+        if dtype == np.bool_:
+            _check_truth(payload)
+        return np.frombuffer(payload, little).astype(dtype, copy=False).reshape(shape)
+
+    return read
 
 
 def _check_truth(payload: bytes) -> None:

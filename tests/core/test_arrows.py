@@ -14,7 +14,7 @@ ROOT = Path(ud.__file__).parent
 # From the bottom up: a room imports from those below it, and rooms of one level are strangers to each other
 LEVELS = (
     ("errors",),
-    ("gate", "memory"),
+    ("compiled", "gate", "memory", "sharding"),
     (
         "absences",
         "envelope",

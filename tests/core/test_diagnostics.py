@@ -128,8 +128,9 @@ def program(method, **arguments):
     run = ud.describe(method, problem(), rounds=2, **arguments)
     with precision.scope(run.population.dtype):
         going = simulate._Simulation(run, None)
-        traced = simulate.compiled_advance.trace(*going._arguments(simulate.padded_plan(run, 0, 1, going.capacity), 1))
-    return program_identity(traced.jaxpr), jax.tree.structure(going.carry)
+        carry, plan = simulate.carry_shapes(run), simulate.padded_plan(run, 0, 1, going.capacity)
+        traced = simulate.compiled_advance.trace(*going._arguments(carry, plan, 1))
+    return program_identity(traced.jaxpr), jax.tree.structure(carry)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from core_cases import (
 import undrift as ud
 from undrift import precision
 
+LOGISTIC = importlib.import_module("undrift.problems.logistic")  # a function has taken its name
 W = np.array(WEIGHTS) / np.sum(WEIGHTS)
 SIZES = (3, 8, 1, 5, 9)
 UNEQUAL_SIZES = ("least squares", "logistic", "custom mean", "custom sum")
@@ -190,3 +193,32 @@ def test_integers_and_narrow_floats():
     assert ud.problems.quadratic(np.ones((1, 1, 1), np.float32), np.ones((1, 1), np.float32)).dtype == np.float32
     assert ud.problems.logistic(np.ones((1, 2, 1), np.float32), [[1, -1]]).dtype == np.float32
     assert ud.problems.quadratic([[[2]]], [[3]]).optimum.x[0] == 1.5
+
+
+def test_the_minimiser_of_a_small_logistic_problem_is_looked_for_unasked():
+    problem = problem_of(logistic_data(1))
+    history = ud.run(ud.fedavg(eta=0.01), problem, rounds=1).history
+    np.testing.assert_allclose(history["gap"], history["loss"] - problem.optimum.value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("limit", ["UNASKED_COST", "UNASKED_SAMPLES"])
+def test_the_minimiser_of_a_large_logistic_problem_is_looked_for_where_it_is_asked_for(limit, monkeypatch):
+    monkeypatch.setattr(LOGISTIC, limit, 1)
+    problem = problem_of(logistic_data(1))
+    method = ud.fedavg(eta=0.01)
+    unasked = ud.run(method, problem, rounds=1)
+    assert not {"gap", "sq_distance"} & unasked.history.keys()
+    with pytest.raises(KeyError, match=r"unknown column 'gap'.*look at problem\.optimum once before the run"):
+        unasked.history["gap"]
+    stopped = ud.run(method, problem, rounds=1, stop=ud.stop.at(gap=1e9))
+    assert stopped.stopped == "gap ≤ 1e+09 in round 0"
+
+
+def test_the_minimiser_of_a_huge_logistic_problem_is_left_out_unless_the_user_takes_it(monkeypatch):
+    monkeypatch.setattr(LOGISTIC, "NEWTON_COST_LIMIT", 1)
+    problem = problem_of(logistic_data(1))
+    method = ud.fedavg(eta=0.01)
+    with pytest.raises(ud.InputError, match="unknown column that a rule can stop at 'gap'"):
+        ud.run(method, problem, rounds=1, stop=ud.stop.at(gap=1e9))
+    assert np.linalg.norm(problem.gradients(problem.optimum.x).T @ np.asarray(problem.weights)) < 1e-12
+    assert "gap" in ud.run(method, problem, rounds=1).history

@@ -65,7 +65,7 @@ def test_a_sweep_of_fresh_solvers_runs_the_program_that_is_there():
         made = lambda eta: ud.fedavg(eta=eta, solver=optax.sgd(0.0456))  # noqa: E731
         return ud.sweep(made, problem(), grid={"eta": [0.1, 0.2]}, rounds=2).x
 
-    with compiled("_play_grid") as log:
+    with compiled("_spread_advance") as log:  # every solver is another recipe, so points are played as single runs
         np.testing.assert_array_equal(play(), play())
     assert len(log) == 1
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from core_cases import CASES, PARTIAL, WEIGHTS, least_squares_data, logistic_data, problem_of
 
 import undrift as ud
-from undrift.engine import simulate
+from undrift.engine import simulate, sweep
+from undrift.engine.description import Run
 
 SETTING = {"rounds": 12, **PARTIAL}
 
@@ -29,6 +32,38 @@ def test_every_row_is_the_single_run(name):
             assert set(swept.history) == set(single.history)
             for column, values in single.history.items():
                 np.testing.assert_allclose(swept.history[column][i, j], values, rtol=1e-9, atol=1e-11, err_msg=column)
+
+
+@pytest.mark.parametrize("room", [1, 2, 6])
+def test_blocks_of_any_size_give_the_same(monkeypatch, room):
+    problem = problem_of(logistic_data(0, WEIGHTS))
+    given = {"grid": {"eta": [0.01, 0.02, 0.05]}, "seeds": [0, 4], "oracle": ud.oracles.minibatch(2), **SETTING}
+    whole = ud.sweep(ud.scaffold, problem, **given)
+    monkeypatch.setattr(sweep, "room", lambda run: room)
+    seen = []
+    apart = ud.sweep(ud.scaffold, problem, observe=lambda played, rounds: seen.append(played), **given)
+    np.testing.assert_allclose(apart.x, whole.x, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(apart.history["loss"], whole.history["loss"], rtol=1e-12)
+    assert seen == sorted(seen)
+    assert seen[-1] == SETTING["rounds"]
+
+
+def test_what_strikes_between_blocks_ends_the_sweep():
+    def strike(played, rounds):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ud.sweep(ud.fedavg, problem_of(logistic_data(0)), grid={"eta": [0.01]}, seeds=2, rounds=2, observe=strike)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("undrift-")]
+
+
+def test_convolutions_are_not_merged():
+    model = ud.models.lenet5(input=(16, 16, 1))
+    data = np.zeros((4, 16, 16, 1), np.float32), np.arange(4)
+    problem = ud.problems.network(model, data, [[0, 1], [2, 3]], batch=2)
+    assert sweep.room(Run.of(ud.fedavg(eta=0.1), problem, rounds=1)) == 1
+    assert sweep.room(Run.of(ud.sgd(eta=0.1), problem, rounds=1).to_play()) == 1
+    assert sweep.room(Run.of(ud.fedavg(eta=0.1), problem_of(logistic_data(0)), rounds=1)) > 40
 
 
 def test_a_grid_of_numbers_is_one_compilation():

@@ -21,6 +21,8 @@ NAMES = (
     "reliability.md",
     "security.md",
     "SECURITY.md",
+    "scale.md",
+    "performance.md",
 )
 PAGES = [ROOT / name if name[0].isupper() else ROOT / "docs" / name for name in NAMES]
 

@@ -13,7 +13,7 @@ import numpy as np
 import undrift as ud
 from undrift import precision
 from undrift.engine.description import Run as Described
-from undrift.engine.simulate import Carry, advance, fresh_carry, padded_plan
+from undrift.engine.simulate import Carry, advance, opening, padded_plan
 from undrift.plan import Draw
 
 CLIENTS, DIM, SAMPLES = 4, 5, 6
@@ -30,8 +30,9 @@ class Run:
 
 
 @partial(jax.jit, static_argnums=0)
-def _advance_all(capacity, runs, carry, plans, count, rounds):
+def _advance_all(capacity, runs, plans, count, rounds):
     state = Carry(*[0] * len(Carry._fields))._replace(round=None)
+    carry = jax.vmap(opening, out_axes=state)(runs)
     single = partial(advance, capacity)
     return jax.vmap(single, in_axes=(0, state, 0, None, None), out_axes=(state, 0))(runs, carry, plans, count, rounds)
 
@@ -42,12 +43,10 @@ def run_all(runs: list[Described]) -> list[Run]:
     first = runs[0]
     rounds = first.rounds
     with precision.scope(first.population.dtype):
-        carry = fresh_carry(first)
-        carries = jax.tree.map(lambda leaf: np.stack([leaf] * len(runs)), carry)._replace(round=carry.round)
         plans = [padded_plan(run, 0, rounds + 1, rounds + 1) for run in runs]
         plan = Draw(*(None if p[0] is None else np.stack(p) for p in zip(*plans, strict=True)))
         stacked = jax.tree.map(lambda *rows: jnp.stack([jnp.asarray(row) for row in rows]), *runs)
-        _, records = _advance_all(rounds + 1, stacked, carries, plan, rounds + 1, rounds)
+        _, records = _advance_all(rounds + 1, stacked, plan, rounds + 1, rounds)
         columns, iterates = jax.device_get((records.columns, records.iterates))
     return [
         Run(

@@ -105,12 +105,12 @@ def advise(
 
 
 def _goal(problem: Problem, x0: np.ndarray, on: str, target: float, absolute: bool) -> tuple[Goal, float]:
-    columns = problem.evaluation_shapes(problem.reference()).columns
+    columns = problem.evaluation_shapes(problem.reference(asked=True)).columns
     if on != "gap" and on not in columns:
         raise InputError(f"a {problem.name} problem has no {on}; its columns are {', '.join(columns)}")
     if on != "gap":
         return Goal(on, float(target)), problem.value(x0) if on == "loss" else float("nan")
-    reference = problem.reference()
+    reference = problem.reference(asked=True)
     if reference is None:
         raise InputError(
             f"f* of this {problem.name} problem is not known, so no gap can be a target: give a loss (on='loss', --on loss)"

@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 
-from ..errors import CheckpointError, DivergenceError, Interrupted, StorageError, UndriftError
+from ..errors import CheckpointError, DivergenceError, HostLostError, Interrupted, StorageError, UndriftError
 from . import codes
 
 EXTRAS = {"grpc": "grpc", "cryptography": "grpc", "flwr": "flower"}  # module -> what brings it
@@ -18,6 +18,7 @@ CODES: tuple[tuple[type[BaseException], int], ...] = (
     (DivergenceError, codes.DIVERGED),
     (CheckpointError, codes.BAD_CHECKPOINT),
     (StorageError, codes.STORAGE),
+    (HostLostError, codes.HOST_LOST),
 )
 
 

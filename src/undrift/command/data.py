@@ -114,7 +114,7 @@ def _verify_table(rows: list[dict[str, Any]]) -> Any:
 
 
 def _table(*columns: str) -> Any:
-    from ..report.tables import plain_table
+    from ..report.plain import plain_table
 
     table = plain_table()
     for number, column in enumerate(columns):

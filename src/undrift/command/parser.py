@@ -87,6 +87,11 @@ def build_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="show the versions of undrift and its libraries")
+    parser.add_argument(
+        "--compiled",
+        metavar="DIR",
+        help="keep compiled programs there, off for nowhere (else $UNDRIFT_COMPILED, else in the user's cache)",
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     _add_run(commands)
     _add_compare(commands)
@@ -159,6 +164,26 @@ def _add_run(commands: Any) -> None:
         default=10.0,
         metavar="S",
         help="write a checkpoint every S seconds (10)",
+    )
+    run.add_argument(
+        "--store",
+        metavar="DIR",
+        help="keep clients' memories in a file there, and bring only those that take part to memory (in the run's own "
+        "directory where they would not fit)",
+    )
+    hosts = run.add_argument_group(
+        "several hosts", "Start the same command in every process, with --out in a directory that all of them see."
+    )
+    hosts.add_argument(
+        "--hosts",
+        nargs="?",
+        const="",
+        metavar="HOST:PORT",
+        help="share the clients out over all processes; where process 0 listens (default: as SLURM or Open MPI say)",
+    )
+    hosts.add_argument("--host-count", type=of_kind(Count), metavar="N", help="how many processes there are")
+    hosts.add_argument(
+        "--host-index", type=of_kind(Seed), metavar="I", help="which of them this one is: 0 … N − 1; 0 writes and shows"
     )
 
 

@@ -120,7 +120,7 @@ def write_picture(out: Path, parts: Parts, dataset: Dataset, title: str) -> None
         num_classes=dataset.classes,
     )
     write_figure(figure, out / f"{FIGURE}.png")
-    write_figure(figure, out / f"{FIGURE}.svg", metadata={"Date": None})
+    write_figure(figure, out / f"{FIGURE}.svg")
 
 
 def _lines(summary: dict[str, Any]) -> list[str]:
@@ -134,7 +134,7 @@ def _lines(summary: dict[str, Any]) -> list[str]:
 
 
 def _table(summary: dict[str, Any]) -> Any:
-    from ..report.tables import plain_table
+    from ..report.plain import plain_table
 
     table = plain_table(f"{summary['clients']:,} clients: {summary['data']}, {summary['how']}")
     table.add_column("per client", no_wrap=True)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import Any
 
 from ..engine.history import History
+from ..engine.rows import owner_of, remove_rows
 from ..engine.simulate import simulate
 from ..errors import InputError
 from ..studies.entries import Entry, ready
@@ -19,12 +22,21 @@ from .talk import Stop, Talk
 
 def execute(arguments: argparse.Namespace) -> int:
     """The command."""
+    if arguments.hosts is not None or arguments.host_count is not None or arguments.host_index is not None:
+        from .on_hosts import execute_on_hosts
+
+        return execute_on_hosts(arguments)
     with RunDirectory("run", arguments.out, arguments.overwrite, arguments.resume) as directory:
-        return _execute(arguments, directory, Talk(arguments.quiet, arguments.json))
+        talk = Talk(arguments.quiet, arguments.json)
+        prepared = prepare(arguments, directory, talk)
+        if isinstance(prepared, int):
+            return prepared
+        return finish(*prepared, play(prepared[1], directory, talk, arguments), arguments, directory, talk)
 
 
-def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> int:
-    study = _study(arguments, directory)
+def prepare(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> tuple[Study, Entry] | int:
+    """What is to be run, in a directory that is ready for it; an exit code where nothing is left to do."""
+    study = study_of(arguments, directory)
     prepare_devices(arguments.devices, study.problem)
     study, (entry,) = ready(study, study.make_problem(), grids=False)
     notes = _notes(entry)
@@ -38,13 +50,21 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
         if (loss := directory.loss()) is not None:
             talk.note(loss)
     directory.open(study, notes, f"{study.methods[0].name.rpartition('.py:')[2]}-{study.problem.get('name', '')}")
-    end = _play(entry, directory, talk, arguments)
+    return study, entry
+
+
+def finish(
+    study: Study, entry: Entry, end: End, arguments: argparse.Namespace, directory: RunDirectory, talk: Talk
+) -> int:
+    """All files of a run that has ended, and what is said of it."""
     summary = leave(study, entry, directory, end, arguments.no_figures)
+    if arguments.store is not None and summary["status"] != "interrupted":  # nobody goes on from the rows
+        remove_rows(Path(arguments.store), owner_of(directory.path))
     tell(entry, directory, end, talk, arguments.json)
     return shown(summary, arguments.json, end.code)
 
 
-def _study(arguments: argparse.Namespace, directory: RunDirectory) -> Study:
+def study_of(arguments: argparse.Namespace, directory: RunDirectory) -> Study:
     """What is to be run; nothing is written yet."""
     if arguments.resume and not says_what(arguments):
         return vouched(directory.study(), arguments)
@@ -68,7 +88,8 @@ def one_method(study: Study, arguments: argparse.Namespace) -> Study:
     return study.but(methods=(method.with_parameters(**{key: values[0] for key, values in method.grid.items()}),))
 
 
-def _play(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse.Namespace) -> End:
+def play(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse.Namespace, mesh: Any = None) -> End:
+    """The run, while somebody may be watching."""
     run = entry.runs[0]
     with talk.progress() as bar, Stop() as stop:
         task = bar.add_task(entry.label, total=run.rounds)
@@ -85,6 +106,8 @@ def _play(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse
                 checkpoint=directory.mine,
                 checkpoint_seconds=arguments.checkpoint_seconds,
                 resume=arguments.resume,
+                mesh=mesh,
+                store=arguments.store,
             ),
         )
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..deploy.watch import Line
 from ..engine.history import History
-from ..report.tables import plain_table
+from ..report.plain import plain_table
 
 MOST = 24  # sites that are shown
 UNITS = ("kB", "MB", "GB", "TB")

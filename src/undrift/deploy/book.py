@@ -180,7 +180,8 @@ def _restore_records(state: State, rows: list[Any], head: Head) -> None:
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the records in the trace are damaged ({error}): {REMEDY}") from error
     kept = Kept(len(rows), head.diverged, None, plan_digest(chronicle.run.plan))
-    chronicle.recorder.restore(kept, columns, clients, None)
+    tables = {name: chronicle.recorder.table(rows.shape[1:], rows.dtype, rows) for name, rows in clients.items()}
+    chronicle.recorder.restore(kept, columns, tables, None)
     chronicle.recorder.stopped = head.stopped
     chronicle.x_good = np.asarray(state.server.x)
     if chronicle.run.stop is not None:

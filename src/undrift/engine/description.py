@@ -23,13 +23,13 @@ from ..gate import LARGEST, Failures, check_value, shown, whole
 from ..oracles import Oracle
 from ..plan import Absences, Everyone, Participation, Plan, RandomSteps, Steps, uniform
 from ..problems.base import Problem
-from ..problems.evaluation import Reference
+from ..problems.evaluation import AGAINST_OPTIMUM, Reference
 from ..problems.population import Population
 from ..protocol import Algorithm
 from ..recipe import Method, Recipe, Surroundings, as_method
 from ..resources import Resources
 from ..stop import Stop
-from .layout import Shapes, message_shapes
+from .layout import Shapes, known_shapes, message_shapes
 
 ON_DIVERGENCE = ("stop", "continue")
 # Arguments of a run that are plain values
@@ -38,7 +38,8 @@ KINDS = {
 }  # fmt: skip
 # What the compiled program depends on besides the shapes of its inputs; the names of fields and properties
 STATIC = (
-    "recipe", "oracle", "every_round", "renormalise", "keep_iterates", "record_every", "per_client", "diagnostics", "stop",
+    "recipe", "oracle", "every_round", "renormalise", "distinct", "keep_iterates", "record_every", "per_client", "diagnostics",
+    "stop",
 )  # fmt: skip
 
 
@@ -165,8 +166,8 @@ class Run:
 
     def with_inputs(self, numbers: Any, x0: Any, key: Any) -> Run:
         """Inside a program: the same run with these inputs."""
-        (data, reference, _, _, _, importance), static = self.tree_flatten()
-        return self.tree_unflatten(static, (data, reference, numbers, x0, key, importance))
+        (data, reference, _, _, _, *others), static = self.tree_flatten()
+        return self.tree_unflatten(static, (data, reference, numbers, x0, key, *others))
 
     # ----- what follows from it
     @property
@@ -198,6 +199,16 @@ class Run:
         """Whether means run over the members' own weights, see `plan`."""
         return self.plan.renormalise
 
+    @cached_property
+    def distinct(self) -> bool:
+        """Whether nobody is drawn twice into one cohort."""
+        return self.participation.distinct
+
+    @cached_property
+    def even_steps(self) -> np.ndarray | None:
+        """τ where it is the same for everyone in every round: a loop of so many steps needs no mask for each client."""
+        return np.asarray(self.steps, np.int32) if isinstance(self.steps, int) else None
+
     @property
     def drift_of_each(self) -> bool:
         """Whether every client's drift is recorded: one machine that holds all data has nobody to drift from."""
@@ -216,7 +227,8 @@ class Run:
     @cached_property
     def reference(self) -> Reference | None:
         """x* and f*, where they are known."""
-        return None if self.data is None else self.data.reference()
+        looked_at = () if self.stop is None else self.stop.columns
+        return None if self.data is None else self.data.reference(asked=bool({*AGAINST_OPTIMUM} & {*looked_at}))
 
     @cached_property
     def key(self) -> jax.Array:
@@ -242,7 +254,8 @@ class Run:
     @cached_property
     def shapes(self) -> list[Shapes]:
         """The messages of all exchanges, by place."""
-        return message_shapes(self.algorithm, self.population, self.oracle)
+        name = (self.recipe, self.every_round, self.diagnostics, self.oracle, self.population.outline)
+        return known_shapes(name, lambda: message_shapes(self.algorithm, self.population, self.oracle))
 
     def words(self) -> dict[str, Any]:
         """The setting in words, for records."""
@@ -267,18 +280,18 @@ class Run:
 
     # ----- as a tree
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        inputs = (self.data, self.reference, self.numbers, self.x0, self.key, self.importance)
+        inputs = (self.data, self.reference, self.numbers, self.x0, self.key, self.importance, self.even_steps)
         return inputs, tuple(getattr(self, name) for name in STATIC)
 
     @classmethod
     def tree_unflatten(cls, static: tuple[Any, ...], inputs: tuple[Any, ...]) -> Run:
         known = dict(zip(STATIC, static, strict=True))
         recipe = known.pop("recipe")
-        data, reference, numbers, x0, key, importance = inputs
+        data, reference, numbers, x0, key, importance, even_steps = inputs
         run = object.__new__(cls)
         run.__dict__.update(
             method=Method(recipe, numbers), data=data, reference=reference, numbers=numbers, x0=x0, key=key,
-            importance=importance, **known,
+            importance=importance, even_steps=even_steps, **known,
         )  # fmt: skip
         if isinstance(data, Problem):
             run.__dict__["population"] = data  # what is asked of a population inside a program, a problem knows too

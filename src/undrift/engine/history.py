@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import files
 from ..errors import unknown
+from ..problems.evaluation import AGAINST_OPTIMUM
 
 COST_COLUMNS = {  # what a round costs in all, and the columns whose sum it is
     "bytes": ("bytes_up", "bytes_down", "bytes_peer"),
@@ -68,7 +69,8 @@ class History(Mapping[str, np.ndarray]):
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._columns:
-            raise KeyError(str(unknown("column", str(name), self._columns)))
+            hint = ". It takes x*: where that is not found unasked, look at problem.optimum once before the run"
+            raise KeyError(str(unknown("column", str(name), self._columns)) + (hint if name in AGAINST_OPTIMUM else ""))
         return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:

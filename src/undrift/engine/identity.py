@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -18,25 +18,50 @@ import numpy as np
 from jax.extend.core import Jaxpr
 
 from ..plan import Draw, Plan
+from ..problems.arrays import blocks
 from .description import Run
 
 Traced = Any  # a closed jaxpr, which is a class of its own or (JAX 0.12) a jaxpr with constants
 ADDRESS = re.compile(r"( at)? 0x[0-9a-f]+")  # of a Python object: another process has another
 SOME = 32  # rounds that show how the library draws a plan
 AT_ONCE = 256  # rounds of a plan that are drawn at once
+MOST_BLOCKS = 4096  # of clients' rows, which are hashed one by one
 
 
-def identity(run: Run, program: str, *inputs: Any) -> str:
+def identity(
+    run: Run, program: str, *inputs: Any, stack: Any = None, digests: Callable[[Any, int], bytes] | None = None
+) -> str:
     """A hash of everything that decides a run's numbers, the number of rounds excepted.
 
-    `program`: the identity of its program. `inputs`: more than the run's own.
+    `program`: the identity of its program. `inputs`: more than the run's own. `stack`, `digests`: the rows of clients and who
+    hashes them, where they are not all here.
     """
     digest = hashlib.sha256(program.encode())
-    for leaf in jax.tree.leaves((run, inputs)):
+    (data, *known), _ = run.tree_flatten()
+    if data is not None:
+        (rows, *shared), _ = data.tree_flatten()
+        for leaf in jax.tree.leaves(rows if stack is None else stack):
+            digest.update(repr(((data.clients, *leaf.shape[1:]), str(leaf.dtype))).encode())
+            digest.update((digests or row_digests)(leaf, data.clients))
+        known += shared
+    for leaf in jax.tree.leaves((known, inputs)):
         array = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
         _add(digest, np.asarray(array))
     digest.update(repr((run.seed, run.failures, run.on_divergence, run.resources)).encode())
     return digest.hexdigest()
+
+
+def row_digests(rows: Any, clients: int) -> bytes:
+    """Hashes of clients' rows, a block of them at a time, one after the other; `clients`: m, also of some of them."""
+    block = row_blocks(clients)
+    starts = range(0, len(rows), block)
+    parts = (np.ascontiguousarray(np.asarray(rows[first : first + block])) for first in starts)
+    return b"".join(hashlib.sha256(part.tobytes()).digest() for part in parts)
+
+
+def row_blocks(clients: int) -> int:
+    """How many clients' rows are hashed together: whoever holds some of the rows holds whole blocks, see `mesh`."""
+    return -(-clients // MOST_BLOCKS)
 
 
 def program_identity(program: Traced, text: str | None = None) -> str:
@@ -88,7 +113,8 @@ def add_rounds(digest: Any, plan: Plan, draw: Draw) -> Any:
 
 def _add(digest: Any, array: np.ndarray) -> None:
     digest.update(repr((array.shape, str(array.dtype))).encode())
-    digest.update(np.ascontiguousarray(array).tobytes())
+    for block in blocks(array):  # an array may be larger than the memory
+        digest.update(np.ascontiguousarray(block).reshape(-1).view(np.uint8))
 
 
 def _constants(program: Traced) -> Iterator[Any]:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 
+from .. import sharding
 from ..local import Local
 from ..problems.base import Problem
-from ..protocol import AtServer, Cohort, Exchange, Memory, OneByOne, Program, Repeat
+from ..protocol import (
+    AtServer,
+    Cohort,
+    Exchange,
+    HearThenSpeak,
+    Memory,
+    OneByOne,
+    Program,
+    Repeat,
+    ResetThenAnswer,
+    all_but_one,
+    drawn_again,
+)  # fmt: skip
 from ..randomness import tag
 from ..sums import total
 from ..vectorise import over_members, take
@@ -26,6 +40,7 @@ class Context:
     repeat: Any = 0
     opening: bool = False  # the start program, which all m clients play whatever the plan says
     in_turn: bool = False  # clients play one after the other
+    in_hand: bool = False  # the memory holds the rows of the members alone, in their order
 
     @property
     def problem(self) -> Problem:
@@ -38,6 +53,12 @@ class Members(NamedTuple):
     ids: jax.Array | None  # None: everyone, in order
     steps: jax.Array
     answered: jax.Array | None  # None: everyone
+    places: jax.Array | None = None  # where their rows are, if these are not the rows of all m clients in order
+
+    @property
+    def rows(self) -> jax.Array | None:
+        """Where their rows are; None: all of them, in order."""
+        return self.ids if self.places is None else self.places
 
 
 class Info(NamedTuple):
@@ -71,6 +92,8 @@ def exchange_key(key: jax.Array, round: Any, name: str, repeat: Any) -> jax.Arra
 def play(program: Program, memory: Memory, members: Members, context: Context) -> tuple[Memory, Info]:
     """All steps of a program, in order."""
     info = nothing_to_report(context)
+    if context.in_hand and context.in_turn and _is_dialogue(program):
+        return _converse(program, memory, members, context)
     for step in program:
         if isinstance(step, Exchange):
             memory, seen = _exchange(step, memory, members, context)
@@ -84,15 +107,31 @@ def play(program: Program, memory: Memory, members: Members, context: Context) -
     return memory, info
 
 
-def _exchange(step: Exchange, memory: Memory, members: Members, context: Context) -> tuple[Memory, Info]:
+class Asked(NamedTuple):
+    """An exchange up to the answers: what the server then receives."""
+
+    server: Any
+    slots: Any
+    clients: Any  # the memory of all clients, after they answered
+    ups: Any
+    ends: Any  # of local paths
+    finite: jax.Array  # whether a client's answer is
+    cohort: Cohort
+
+
+def ask(step: Exchange, memory: Memory, members: Members, context: Context) -> Asked:
+    """Send to every member, and let it answer."""
     problem, run = context.problem, context.run
     key = exchange_key(run.key, context.round, step.name, context.repeat)
     server = memory.server if step.prepare is None else step.prepare(memory.server, key)
     cohort = _cohort(members, context, key)
-    slots, before = _rows(memory.slots, members), _rows(memory.clients, members)
+    slots = _rows(memory.slots, members, context)
     steps_key = exchange_key(run.key, context.round, LOCAL, 0)
 
+    even = None if context.opening else run.even_steps
+
     def one(row: Any, slot: Any, mine: Any, number: Any, steps: Any, stride: Any) -> Any:
+        steps = steps if even is None else even
         down = step.send(server, slot)
         own_key, own_steps_key = (jax.random.fold_in(k, number) for k in (key, steps_key))
         local = Local(problem.client(row), steps, own_key, context.round, number, run.oracle, own_steps_key, stride)
@@ -100,45 +139,68 @@ def _exchange(step: Exchange, memory: Memory, members: Members, context: Context
         end = () if step.account.endpoint is None else step.account.endpoint(down, up)
         return mine, up, end, _finite(up)
 
-    after, ups, ends, finite = over_members(
-        one,
-        problem.stack,
-        members.ids,
-        slots,
-        before,
-        cohort.ids,
-        members.steps,
-        cohort.stride,
-        loop=problem.prefers_loop(run.oracle.exact),
-    )
+    told = (slots, cohort.ids, members.steps, cohort.stride, members.answered)
+    return Asked(server, slots, *_at_clients(one, memory.clients, members, context, told), cohort)
+
+
+def _at_clients(
+    one: Callable[..., Any], clients: Any, members: Members, context: Context, told: tuple[Any, ...]
+) -> tuple[Any, Any, Any, Any]:
+    """(the memory of all clients, ups, ends, finite) after `one` was played by the cohort, where its rows lie."""
+    stack, shards = context.problem.stack, sharding.active()
+    loop = context.problem.prefers_loop(context.run.oracle.exact)
+    model = 4 * context.problem.dim * context.problem.dtype.itemsize  # where it began, where it is, gradient, answer
+
+    def here(stack: Any, places: Any, before: Any, told: tuple[Any, ...]) -> tuple[Any, Any]:
+        *given, answered = told
+        after, *said = over_members(
+            one, stack, places, given[0], before, *given[1:], loop=loop, work=given[2], model_bytes=model
+        )
+        return after if answered is None else _choose(answered, after, before), tuple(said)
+
+    if shards is None:
+        after, said = here(stack, members.rows, _rows(clients, members, context), told)
+        return _put(clients, members, after, context), *said
+    if members.ids is None:
+        after, said = shards.at_owners(lambda stack, own, told: here(stack, None, own, told), stack, clients, told)
+        return shards.kept(after), *said
+
+    def own(stack: Any, clients: Any, places: jax.Array, *told: Any) -> Any:
+        after, said = here(stack, places, take(clients, places), told)
+        return scatter(clients, places, after), said
+
+    after, said = shards.seated(own, (stack, clients), members.ids, *told)
+    return after, *said
+
+
+def _exchange(step: Exchange, memory: Memory, members: Members, context: Context) -> tuple[Memory, Info]:
+    server, slots, clients, ups, ends, finite, cohort = ask(step, memory, members, context)
     new_server, new_slots = step.receive(server, slots, ups, cohort)
     if members.answered is not None:
-        after = _choose(members.answered, after, before)
         finite = finite | ~members.answered
-    if members.ids is not None:
-        after = _put(memory.clients, members.ids, after)
     suspect = jnp.where(jnp.all(finite), -1, cohort.ids[jnp.argmin(finite)]).astype(jnp.int32)
     info = nothing_to_report(context)._replace(suspect=suspect)
     if step.account.endpoint is not None:
-        info = _drift(info, ends, cohort)
-    return _settled(memory._replace(clients=after), new_server, new_slots, slots, members, cohort), info
+        info = _drift(info, ends, cohort, members)
+    return _settled(memory._replace(clients=clients), new_server, new_slots, slots, members, cohort, context), info
 
 
 def _at_server(step: AtServer, memory: Memory, members: Members, context: Context) -> Memory:
     cohort = _cohort(members, context, exchange_key(context.run.key, context.round, "server", context.repeat))
-    slots = _rows(memory.slots, members)
+    slots = _rows(memory.slots, members, context)
     server, new_slots = step.step(memory.server, slots, (), cohort)
-    return _settled(memory, server, new_slots, slots, members, cohort)
+    return _settled(memory, server, new_slots, slots, members, cohort, context)
 
 
-def _settled(memory: Memory, server: Any, new: Any, old: Any, members: Members, cohort: Cohort) -> Memory:
+def _settled(
+    memory: Memory, server: Any, new: Any, old: Any, members: Members, cohort: Cohort, context: Context
+) -> Memory:
     """The memory after the server has received; what nobody answered leaves no trace."""
     if members.answered is not None:
         new = _choose(members.answered, new, old)
     if members.answered is not None or members.ids is not None:
         server, new = _choose(cohort.heard, (server, new), (memory.server, old))
-    slots = new if members.ids is None else _put(memory.slots, members.ids, new)
-    return Memory(server, slots, memory.clients)
+    return Memory(server, _put(memory.slots, members, new, context), memory.clients)
 
 
 def _cohort(members: Members, context: Context, key: jax.Array) -> Cohort:
@@ -146,11 +208,12 @@ def _cohort(members: Members, context: Context, key: jax.Array) -> Cohort:
     if members.ids is None:
         ids = jnp.arange(context.problem.clients, dtype=jnp.int32)
     else:
-        ids, weights, importance = members.ids, weights[members.ids], importance[members.ids]
+        ids, weights, importance = members.ids, weights[members.rows], importance[members.rows]
     counts = None if context.run.renormalise or context.opening else importance
+    again = None if members.ids is None or context.run.distinct else drawn_again(ids)
     if context.in_turn:
         return Cohort(ids, members.steps, weights, None, members.answered, key, stride=importance)
-    return Cohort(ids, members.steps, weights, counts, members.answered, key)
+    return Cohort(ids, members.steps, weights, counts, members.answered, key, again=again)
 
 
 def _repeat(step: Repeat, memory: Memory, info: Info, members: Members, context: Context) -> tuple[Memory, Info]:
@@ -166,15 +229,107 @@ def _repeat(step: Repeat, memory: Memory, info: Info, members: Members, context:
 
 
 def _one_by_one(step: OneByOne, memory: Memory, info: Info, members: Members, context: Context) -> tuple[Memory, Info]:
-    ids = jnp.arange(context.problem.clients, dtype=jnp.int32) if members.ids is None else members.ids
+    if sharding.active() is None:
+        return _in_hand(step.program, memory, info, members, context)
+    numbered = _numbered(members, context)
 
     def turn(k: jax.Array, carry: tuple[Memory, Info]) -> tuple[Memory, Info]:
-        answered = None if members.answered is None else members.answered[k][None]
-        alone = Members(ids[k][None], members.steps[k][None], answered)
-        memory, info = play(step.program, carry[0], alone, dataclasses.replace(context, in_turn=True))
-        return memory, _merge(carry[1], info)
+        now = dataclasses.replace(context, in_turn=True)
+        memory, seen = play(step.program, carry[0], _only(numbered, k), now)
+        return memory, _merge(carry[1], seen)
 
-    return jax.lax.fori_loop(0, ids.shape[0], turn, (memory, info))
+    return jax.lax.fori_loop(0, members.steps.shape[0], turn, (memory, info))
+
+
+def _numbered(members: Members, context: Context) -> Members:
+    """With the numbers of everyone written out."""
+    if members.ids is not None:
+        return members
+    return members._replace(ids=jnp.arange(context.problem.clients, dtype=jnp.int32))
+
+
+def _only(members: Members, k: jax.Array) -> Members:
+    """One member, as a cohort of its own."""
+    alone: Members = jax.tree.map(lambda part: part[k][None], members)
+    return alone
+
+
+def _in_hand(program: Program, memory: Memory, info: Info, members: Members, context: Context) -> tuple[Memory, Info]:
+    """Turns on rows that are taken in hand once for all of them.
+
+    Who was drawn twice finds in the later turn what the earlier one left.
+    """
+    numbered = _numbered(members, context)
+    ids: Any = numbered.ids
+    if members.ids is None or context.run.distinct:
+        place = jnp.arange(ids.shape[0], dtype=ids.dtype)
+    else:
+        place = jnp.argmax(ids[:, None] == ids[None, :], axis=1)
+    rows = _rows(memory.slots, members, context), _rows(memory.clients, members, context)
+
+    def turn(k: jax.Array, carry: tuple[Any, Any, Info]) -> tuple[Any, Any, Info]:
+        server, rows, info = carry
+        own = Memory(server, *take(rows, place[k][None]))
+        now = dataclasses.replace(context, in_turn=True, in_hand=True)
+        own, seen = play(program, own, _only(numbered, k), now)
+        rows = jax.tree.map(lambda all_, row: all_.at[place[k]].set(row[0]), rows, (own.slots, own.clients))
+        return own.server, rows, _merge(info, seen)
+
+    server, rows, info = jax.lax.fori_loop(0, place.shape[0], turn, (memory.server, rows, info))
+    rows = rows if members.ids is None or context.run.distinct else take(rows, place)
+    slots, clients = (_put(old, members, new, context) for old, new in zip(memory[1:], rows, strict=True))
+    return Memory(server, slots, clients), info
+
+
+def _is_dialogue(program: Program) -> bool:
+    """Whether this is begin, step, …, step, end, in which whoever is spoken to only goes on from what it remembers."""
+    if len(program) != 3 or not isinstance(program[1], Repeat) or program[1].counts is not all_but_one:
+        return False
+    exchanges = [program[0], *program[1].program, program[2]]
+    if len(exchanges) != 3 or not all(
+        isinstance(e, Exchange) and isinstance(e.client, HearThenSpeak) for e in exchanges
+    ):
+        return False
+    begin, step, end = cast("list[Any]", exchanges)
+    alike = begin.client.speak == step.client.speak and step.client.hear == end.client.hear and step.send == end.send
+    answers = isinstance(begin.receive, ResetThenAnswer) and begin.receive.answer == step.receive
+    return alike and answers and all(e.prepare is None and e.account.endpoint is None for e in (begin, step, end))
+
+
+def _converse(program: Program, memory: Memory, members: Members, context: Context) -> tuple[Memory, Info]:
+    """A dialogue with one client, whose rows are in hand, as steps of both ends: it speaks, is answered, and hears.
+
+    So what a client computes in order to speak is still there when it hears, and the compiler does not compute it twice.
+    """
+    begin, (step, _), end = cast(Any, (program[0], (*cast(Repeat, program[1]).program, None), program[2]))
+    run, cohort = context.run, _cohort(members, context, cast(Any, None))
+    number, before = cohort.ids[0], take(memory.clients, 0)
+    key = jax.random.fold_in(exchange_key(run.key, context.round, LOCAL, 0), number)
+    stride = None if cohort.stride is None else cohort.stride[0]
+    loss = context.problem.client(take(context.problem.stack, cast(Any, members.rows)[0]))
+    local = Local(loss, members.steps[0], cast(Any, None), context.round, number, run.oracle, key, stride)
+
+    def speak(client: HearThenSpeak, mine: Any, fine: Any) -> Any:
+        up = client.speak(mine, local)
+        return jax.tree.map(lambda leaf: leaf[None], up), fine & _finite(up)
+
+    def one(_: Any, state: Any) -> Any:
+        server, slots, mine, fine = state
+        up, fine = speak(step.client, mine, fine)
+        server, slots = step.receive(server, slots, up, cohort)
+        return server, slots, step.client.hear(mine, step.send(server, take(slots, 0)), local), fine
+
+    mine = begin.client.hear(before, begin.send(memory.server, take(memory.slots, 0)), local)
+    state = memory.server, begin.receive.reset(memory.server, memory.slots), mine, jnp.asarray(True)
+    times = jnp.where(cohort.heard, members.steps[0], 0)
+    server, slots, mine, fine = jax.lax.fori_loop(0, times, one, state)
+    up, fine = speak(end.client, mine, fine)
+    server, slots = end.receive(server, slots, up, cohort)
+    # Who stays silent, or has no weight, leaves no trace.
+    after = jax.tree.map(lambda leaf: leaf[None], mine)
+    memory = Memory(*_choose(cohort.heard, (server, slots, after), tuple(memory)))
+    suspect = jnp.where(fine | ~cohort.heard, -1, number).astype(jnp.int32)
+    return memory, nothing_to_report(context)._replace(suspect=suspect)
 
 
 def _merge(earlier: Info, later: Info) -> Info:
@@ -186,12 +341,13 @@ def _merge(earlier: Info, later: Info) -> Info:
     )
 
 
-def _drift(info: Info, ends: jax.Array, cohort: Cohort) -> Info:
+def _drift(info: Info, ends: jax.Array, cohort: Cohort, members: Members) -> Info:
     away = jnp.linalg.norm(ends - cohort.average(ends)[None], axis=1)
     answered = jnp.ones(away.shape, bool) if cohort.answered is None else cohort.answered
     away = jnp.where(answered & cohort.heard, away, 0)
     own = jnp.where(answered & cohort.heard, away, jnp.nan)
-    drifts = jax.tree.map(lambda all_: all_.at[cohort.ids].set(own), info.drifts)
+    rows: Any = cohort.ids if members.rows is None else members.rows
+    drifts = jax.tree.map(lambda all_: all_.at[rows].set(own), info.drifts)
     return info._replace(
         drift=total(away) / jnp.maximum(jnp.sum(answered), 1), drift_worst=jnp.max(away), drifts=drifts
     )
@@ -202,8 +358,14 @@ def _finite(tree: Any) -> jax.Array:
     return jnp.all(jnp.stack(flags)) if flags else jnp.asarray(True)
 
 
-def _rows(tree: Any, members: Members) -> Any:
-    return tree if members.ids is None else take(tree, members.ids)
+def _rows(tree: Any, members: Members, context: Context) -> Any:
+    """The rows of the cohort."""
+    shards = sharding.active()
+    if context.in_hand:
+        return tree
+    if members.ids is None:
+        return tree if shards is None else shards.shown(tree)
+    return take(tree, members.rows) if shards is None else shards.gathered(tree, members.ids)
 
 
 def _choose(mask: jax.Array, yes: Any, no: Any) -> Any:
@@ -213,5 +375,16 @@ def _choose(mask: jax.Array, yes: Any, no: Any) -> Any:
     return jax.tree.map(leaf, yes, no)
 
 
-def _put(whole: Any, ids: jax.Array, rows: Any) -> Any:
-    return jax.tree.map(lambda target, row: target.at[ids].set(row), whole, rows)
+def _put(tree: Any, members: Members, rows: Any, context: Context) -> Any:
+    """All rows, with those of the cohort replaced."""
+    shards = sharding.active()
+    if context.in_hand:
+        return rows
+    if members.ids is None:
+        return rows if shards is None else shards.kept(rows)
+    return scatter(tree, members.rows, rows) if shards is None else shards.put(tree, members.ids, rows)
+
+
+def scatter(tree: Any, places: Any, rows: Any) -> Any:
+    """The tree with these rows at these places."""
+    return jax.tree.map(lambda leaf, row: leaf.at[places].set(row), tree, rows)

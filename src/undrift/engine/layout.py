@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from .. import precision, wire
+from .. import precision, sharding, wire
 from ..local import Local
 from ..oracles import Oracle
 from ..problems.base import Problem
 from ..problems.population import Population
 from ..protocol import Algorithm, Exchange, Memory
+
+MOST_KNOWN = 256  # lists of shapes that are remembered
+_known: OrderedDict[Hashable, list[Shapes]] = OrderedDict()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +41,11 @@ def lay_out(algorithm: Algorithm, x: jax.Array, problem: Problem) -> Memory:
     """The memory at the start, for all m clients."""
     server, slot = algorithm.server(x)
     slots = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[None], (problem.clients, *leaf.shape)), slot)
-    return Memory(server, slots, problem.each(lambda loss: algorithm.client(x, loss)))
+    clients = problem.each(lambda loss: algorithm.client(x, loss))
+    shards = sharding.active()
+    return (
+        Memory(server, slots, clients) if shards is None else Memory(server, shards.kept(slots), shards.kept(clients))
+    )
 
 
 def memory_shapes(algorithm: Algorithm, population: Population) -> Memory:
@@ -55,6 +63,16 @@ def memory_shapes(algorithm: Algorithm, population: Population) -> Memory:
 def message_shapes(algorithm: Algorithm, population: Population, oracle: Oracle) -> list[Shapes]:
     """Shapes of the messages of all exchanges, by place."""
     return _each_exchange(algorithm, population, oracle, lambda play, *given: Shapes(*jax.eval_shape(play, *given)))
+
+
+def known_shapes(name: Hashable, find: Callable[[], list[Shapes]]) -> list[Shapes]:
+    """The shapes that are known by this name, or what `find` finds: that takes a trace of every exchange."""
+    shapes = _known.get(name)
+    if shapes is None:
+        _known[name] = shapes = find()
+        while len(_known) > MOST_KNOWN:
+            _known.popitem(last=False)
+    return shapes
 
 
 def message_programs(algorithm: Algorithm, population: Population, oracle: Oracle) -> list[Any]:

@@ -158,7 +158,7 @@ def _seconds(
     ids: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What an exchange takes each member of the cohort: computing, latency, transfer."""
-    computing = played * work / np.asarray(resources.speeds)[ids]
+    computing = played * work / resources.rates[ids]
     if not account.on_wire:
         return computing, np.zeros_like(computing), np.zeros_like(computing)
     down = resources.link_seconds(account.down_link, shapes.down_bytes)

@@ -65,18 +65,21 @@ class ClientNode:
         self.parts.check(call, steps)
         if call.place == MEASURE:
             return self._measure(payload)
-        where = f"what client {self.number} was told in exchange {self.parts.exchange_name(call.place)} of round {call.round}"
-        down = _arrived(payload, self.parts.contract.shapes[call.place].down, self.not_finite, where)
-        play = self.parts.client(call.place)
-        self.memory, up = play(self.problem, self.memory, down, steps, self.number, call.round, call.repeat)
+
+        def where() -> str:
+            exchange = self.parts.exchange_name(call.place)
+            return f"what client {self.number} was told in exchange {exchange} of round {call.round}"
+
+        down = _arrived(payload, self.parts.forms[call.place][0], self.not_finite, where)
+        numbers = np.array([steps, self.number, call.round, call.repeat], np.int32)
+        self.memory, up = self.parts.client(call.place)(self.problem, self.memory, down, numbers)
         return wire.encode(up)
 
     def _measure(self, payload: bytes) -> bytes:
         """(x, x*) or x alone, told apart by their length."""
-        x0 = self.parts.contract.x0
-        knows = len(payload) > x0.nbytes
+        form = self.parts.questions[len(payload) > self.parts.contract.x0.nbytes]
         where = f"the model that client {self.number} is to evaluate"
-        x, optimum = _arrived(payload, (x0, x0 if knows else ()), self.not_finite, where)
+        x, optimum = _arrived(payload, form, self.not_finite, lambda: where)
         return wire.encode(self.parts.measure(self.problem, self.memory, x, optimum))
 
 
@@ -161,7 +164,7 @@ class ServerNode:
         call = Call(MEASURE, 0)
         replies = self.transport.deliver(call, everyone)
         shapes = self.parts.answer_shapes(self.reference is not None)
-        known = self._views(call, replies, shapes)
+        known = self._views(call, replies, self.parts.answer_form(self.reference is not None))
         self.complete = len(known) == run.population.clients
         unknown = jax.tree.map(lambda s: np.full(s.shape, np.nan if s.dtype.kind == "f" else 0, s.dtype), shapes)
         answers, told = _stack([known.get(i, unknown) for i in range(run.population.clients)])
@@ -201,22 +204,23 @@ class ServerNode:
     def _exchange(self, step: Exchange, call: Call, ids: np.ndarray, steps: np.ndarray) -> None:
         if not len(ids):
             return
-        account, shapes = step.account, self.run.shapes[call.place]
+        account, (down, up) = step.account, self.parts.forms[call.place]
         key = self.parts.key(call.place)(call.round, call.repeat)
         server = self.memory if step.prepare is None else self.parts.prepare(call.place)(self.memory, key, call.round)
         payloads = self._messages(step, call, server, ids, steps)
         replies = self.transport.deliver(call, payloads)
-        ups = self._answers(call, ids, replies, shapes.up)
+        answers = self._answers(call, ids, replies, up)
         if account.on_wire:  # a client drawn twice is spoken to once but counted twice, as in the simulation
             self.travelled[account.down_link] += sum(len(payloads[int(i)][1]) for i in ids)
             self.travelled[account.up_link] += sum(len(replies[int(i)]) for i in ids)
         if not self.weights[ids].sum() > 0:
             return
-        self._notice(step, call.place, ids, [payloads[int(i)][1] for i in ids], ups, shapes.down)
+        ups = _stack(answers)
+        self._notice(step, call.place, ids, [payloads[int(i)][1] for i in ids], ups, down)
         receive = self.parts.receive(call.place)
         slots = _stack([self.slots[i] for i in ids])
         members = ids.astype(np.int32), steps.astype(np.int32)
-        self.memory, slots = receive(server, slots, _stack(ups), *members, key, call.round)
+        self.memory, slots = receive(server, slots, ups, *members, key, call.round)
         self._keep(ids, slots)
 
     def _messages(
@@ -238,20 +242,22 @@ class ServerNode:
             found[i] = s, payload
         return found
 
-    def _answers(self, call: Call, ids: np.ndarray, replies: Mapping[int, bytes], like: Any) -> list[Any]:
+    def _answers(self, call: Call, ids: np.ndarray, replies: Mapping[int, bytes], form: wire.Form) -> list[Any]:
         """What the clients answered, decoded; all of it is checked before anything is used."""
-        exchange = self.parts.exchange_name(call.place)
-        found = []
-        for i in map(int, ids):
-            where = f"the answer of client {i} in exchange {exchange} of round {call.round}"
-            if i not in replies:
-                raise WireError(
-                    f"{where} is missing: the transport must bring one from everybody it was asked to speak to"
-                )
-            found.append(_arrived(replies[i], like, self.not_finite, where, i))
-        return found
+        return [self._answer(call, i, replies, form) for i in ids.tolist()]
 
-    def _views(self, call: Call, replies: Mapping[int, bytes], like: Any) -> dict[int, Any]:
+    def _answer(self, call: Call, client: int, replies: Mapping[int, bytes], form: wire.Form) -> Any:
+        def where() -> str:
+            exchange = self.parts.exchange_name(call.place)
+            return f"the answer of client {client} in exchange {exchange} of round {call.round}"
+
+        if client not in replies:
+            raise WireError(
+                f"{where()} is missing: the transport must bring one from everybody it was asked to speak to"
+            )
+        return _arrived(replies[client], form, self.not_finite, where, client)
+
+    def _views(self, call: Call, replies: Mapping[int, bytes], form: wire.Form) -> dict[int, Any]:
         """What the clients say about the model. Whoever says nonsense is as good as absent, where somebody wants to know.
 
         Numbers that are not finite are nonsense of one client, but a divergence if all that answered have them.
@@ -260,13 +266,13 @@ class ServerNode:
         refused: dict[int, WireError] = {}
         for i in sorted(replies):
             try:
-                (found[i],) = self._answers(call, np.asarray([i]), replies, like)
+                found[i] = self._answer(call, i, replies, form)
             except WireError as error:
                 if self.refuse is None:
                     raise
                 refused[i] = error
         if refused and not found and all(isinstance(error, NotFiniteError) for error in refused.values()):
-            return {i: wire.decode(replies[i], like, not_finite=True) for i in refused}
+            return {i: form.decode(replies[i], not_finite=True) for i in refused}
         for i, why in refused.items():
             assert self.refuse is not None
             self.refuse(i, str(why))
@@ -288,16 +294,16 @@ class ServerNode:
 
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges ends in an error of its own
     def _notice(
-        self, step: Exchange, place: int, ids: np.ndarray, payloads: list[bytes], ups: list[Any], down: Any
+        self, step: Exchange, place: int, ids: np.ndarray, payloads: list[bytes], ups: Any, form: wire.Form
     ) -> None:
+        """What people want to know of these answers; `payloads`: what the members were told, read with this form."""
         seen = self.seen
-        if seen.suspect < 0 and self.not_finite:  # else it would not have been let in
-            bad = [int(i) for i, up in zip(ids, ups, strict=True) if not _finite(up)]
-            seen = seen._replace(suspect=bad[0] if bad else -1)
+        if seen.suspect < 0 and self.not_finite and not _finite(ups):  # else it would not have been let in
+            seen = seen._replace(suspect=next(int(i) for k, i in enumerate(ids) if not _finite(take(ups, k))))
         if step.account.endpoint is not None:
-            endpoint = self.parts.endpoint(place)
-            downs = [wire.decode(payload, down, not_finite=True) for payload in payloads]  # its own words
-            ends = np.stack([np.asarray(endpoint(d, u)) for d, u in zip(downs, ups, strict=True)])
+            told = {payload: form.decode(payload, not_finite=True) for payload in payloads}  # its own words
+            downs = _stack([told[payload] for payload in payloads])
+            ends = np.asarray(self.parts.endpoints(place)(downs, ups))
             share = self.weights[ids].astype(np.float64)
             away = np.linalg.norm(ends - weighted_on_host(share / share.sum(), ends), axis=1)
             own = {int(i): float(np.fmax(seen.drifts.get(int(i), np.nan), a)) for i, a in zip(ids, away, strict=True)}
@@ -325,12 +331,14 @@ def _on_host(leaf: Any) -> Any:
     return leaf if is_key else np.asarray(leaf)
 
 
-def _arrived(payload: bytes, like: Any, not_finite: bool, where: str, client: int | None = None) -> Any:
+def _arrived(
+    payload: bytes, form: wire.Form, not_finite: bool, where: Callable[[], str], client: int | None = None
+) -> Any:
     """A message that came from elsewhere; `where` begins the complaint."""
     try:
-        return wire.decode(payload, like, not_finite=not_finite)
+        return form.decode(payload, not_finite=not_finite)
     except WireError as error:
-        refusal = type(error)(f"{where} is refused: {error}")
+        refusal = type(error)(f"{where()} is refused: {error}")
         refusal.client = client
         raise refusal from None
 

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import precision
+from .. import precision, wire
 from ..errors import WireError
 from ..local import Local
 from ..problems.base import Problem
-from ..protocol import Cohort, Exchange, OneByOne, Program, Repeat, exchanges, placed
+from ..protocol import Cohort, Exchange, OneByOne, Program, Repeat, drawn_again, exchanges, placed
 from ..vectorise import take
 from .description import Run
 from .identity import plan_identity, program_identity
@@ -42,12 +42,14 @@ class Parts:
         self.in_turn = _places_in_turn(contract)
         self.opening = len(exchanges(contract.algorithm.start))  # exchanges before round 1, which all m clients play
         self._compiled: dict[tuple[str, int], Callable[..., Any]] = {}
+        self._answer_forms: dict[bool, wire.Form] = {}
 
     def client(self, place: int) -> Callable[..., Any]:
-        """(problem of the client, memory, down, τ, number, round, repeat) -> (memory, up)."""
+        """(problem of the client, memory, down, [τ, number, round, repeat]) -> (memory, up)."""
         run = self.contract
 
-        def play(problem: Problem, memory: Any, down: Any, steps: Any, number: Any, round: Any, repeat: Any) -> Any:
+        def play(problem: Problem, memory: Any, down: Any, numbers: Any) -> Any:
+            steps, number, round, repeat = numbers
             step = run.algorithm_at(round).exchanges[place]
             own_key = jax.random.fold_in(exchange_key(run.key, round, step.name, repeat), number)
             steps_key = jax.random.fold_in(exchange_key(run.key, round, LOCAL, 0), number)
@@ -79,7 +81,9 @@ class Parts:
         weights, importance = jnp.asarray(run.population.weights)[ids], jnp.asarray(run.importance)[ids]
         if in_turn:
             return Cohort(ids, steps, weights, None, None, key, stride=importance)
-        return Cohort(ids, steps, weights, None if run.renormalise or opening else importance, None, key)
+        counts = None if run.renormalise or opening else importance
+        again = None if opening or run.distinct else drawn_again(ids)
+        return Cohort(ids, steps, weights, counts, None, key, again=again)
 
     @cached_property
     def measure(self) -> Callable[..., Any]:
@@ -90,6 +94,12 @@ class Parts:
             return self._answer(loss, memory, x, None if isinstance(optimum, tuple) else optimum)
 
         return jax.jit(play)
+
+    def answer_form(self, knows_optimum: bool) -> wire.Form:
+        """How answers about a model are read."""
+        if knows_optimum not in self._answer_forms:
+            self._answer_forms[knows_optimum] = wire.Form(self.answer_shapes(knows_optimum))
+        return self._answer_forms[knows_optimum]
 
     def answer_shapes(self, knows_optimum: bool) -> Any:
         """What a client answers about a model."""
@@ -123,11 +133,22 @@ class Parts:
 
         return self._once("prepare", place, play)
 
-    def endpoint(self, place: int) -> Callable[..., Any]:
-        """(down, up) -> where the local path ended."""
+    def endpoints(self, place: int) -> Callable[..., Any]:
+        """(downs, ups) -> where the local paths ended, for many clients at once."""
         endpoint = self.contract.algorithm.exchanges[place].account.endpoint
         assert endpoint is not None
-        return self._once("endpoint", place, endpoint)
+        return self._once("endpoints", place, lambda downs, ups: jax.vmap(endpoint)(downs, ups))
+
+    @cached_property
+    def forms(self) -> list[tuple[wire.Form, wire.Form]]:
+        """How the messages down and up are read, by place."""
+        return [(wire.Form(shapes.down), wire.Form(shapes.up)) for shapes in self.contract.shapes]
+
+    @cached_property
+    def questions(self) -> dict[bool, wire.Form]:
+        """How the messages are read that ask about a model: with x* or without."""
+        x0 = self.contract.x0
+        return {True: wire.Form((x0, x0)), False: wire.Form((x0, ()))}
 
     def _once(self, end: str, place: int, function: Callable[..., Any]) -> Callable[..., Any]:
         known = self._compiled.get(

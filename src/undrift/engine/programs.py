@@ -36,7 +36,7 @@ class Program(NamedTuple):
 class Programs:
     """A function whose first arguments are static, compiled once for every program that it traces to."""
 
-    def __init__(self, function: Callable[..., Any], static: int, donate: int) -> None:
+    def __init__(self, function: Callable[..., Any], static: int, donate: int | None = None) -> None:
         """`donate`: the place of the argument whose memory the program may take over."""
         self.function, self.static, self.donate = function, static, donate
         self._by_objects: OrderedDict[Hashable, Program] = OrderedDict()
@@ -48,6 +48,17 @@ class Programs:
         program, leaves = self._find(arguments)
         warn_before_forks()
         return program.jitted(*arguments[: self.static], *jax.tree.unflatten(program.tree, leaves))
+
+    def compiled(self, *arguments: Any) -> Callable[..., Any]:
+        """The program that these arguments lead to, compiled: threads may call it with others of the same kinds."""
+        program, leaves = self._find(arguments)
+        warn_before_forks()
+        ready = program.jitted.lower(*arguments[: self.static], *jax.tree.unflatten(program.tree, leaves)).compile()
+
+        def call(*arguments: Any) -> Any:
+            return ready(*jax.tree.unflatten(program.tree, jax.tree.leaves(arguments[self.static :])))
+
+        return call
 
     def identity(self, *arguments: Any) -> str:
         """The name of the program that these arguments lead to."""
@@ -73,7 +84,9 @@ class Programs:
             return self.function(*given)
 
         function.__name__ = function.__qualname__ = self.function.__name__
-        jitted = jax.jit(function, static_argnums=range(self.static), donate_argnums=self.donate)
+        jitted = jax.jit(
+            function, static_argnums=range(self.static), donate_argnums=() if self.donate is None else self.donate
+        )
         traced = jitted.trace(*arguments)
         text = str(traced.jaxpr.jaxpr)
         fresh = Program(jitted, tree, program_identity(traced.jaxpr, text))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from .description import Run
 from .history import History, Result, in_order
 from .identity import add_rounds, plan_digest
 from .ledger import Counts, Ledger
+from .table import Growing, OnDisk, Table, is_large
 
 
 class Kept(NamedTuple):
@@ -23,31 +25,6 @@ class Kept(NamedTuple):
     drawn: Any  # a hash of the plan that was played, see `identity`
 
 
-AT_ONCE = 2**23  # bytes of a table that are asked for from the beginning: they cost nothing until they are written
-
-
-class Growing:
-    """An array that grows at its end. Rows that were written stay where they are for whoever looks at them."""
-
-    def __init__(self, most: int, rows: np.ndarray | None = None) -> None:
-        self.most, self.array = most, rows
-
-    def write(self, at: int, rows: np.ndarray) -> None:
-        """Put rows at a place; those before it stay."""
-        end = at + len(rows)
-        array = self.array
-        if array is None or end > len(array):
-            room = max(end, min(self.most, max(2 * end, AT_ONCE // max(rows[:1].nbytes, 1))))
-            larger = np.empty((room, *rows.shape[1:]), rows.dtype)
-            if array is not None:
-                larger[:at] = array[:at]
-            self.array = array = larger
-        array[at:end] = rows
-
-    def __getitem__(self, rows: Any) -> np.ndarray:
-        return np.zeros(0)[rows] if self.array is None else self.array[rows]
-
-
 class Recorder:
     """Grows round by round; cut at the first round whose loss is not finite unless the run is to go on.
 
@@ -57,9 +34,10 @@ class Recorder:
 
     def __init__(self, run: Run, ledger: Ledger | None = None, carry: Any = None) -> None:
         self.run, self.ledger = run, ledger or Ledger.of(run)
+        self.folder: Path | None = None  # where large tables go; None: into temporary files
         self.columns: dict[str, Growing] = {}  # costs as running totals
-        self.clients: dict[str, Growing] = {}  # with one column per client
-        self.iterates = Growing(run.rounds + 1)
+        self.clients: dict[str, Table] = {}  # with one column per client
+        self.iterates: Table = Growing(run.rounds + 1)
         self.stopped: str | None = None  # why the run ended before its last round
         self.kept = Kept(0, None, carry, plan_digest(run.plan))
 
@@ -77,28 +55,48 @@ class Recorder:
     ) -> None:
         """The records of rounds first … first + count − 1, and what the next round starts from."""
         for name, column in records.columns.items():
-            self._write(self.columns, name, first, np.asarray(column[:count], np.float64))
+            self._write(name, first, np.asarray(column[:count], np.float64))
         for name, rows in records.clients.items():
-            self._write(self.clients, name, first, np.asarray(rows[:count], np.float64))
+            rows = np.asarray(rows[:count], np.float64)
+            if name not in self.clients:
+                self.clients[name] = self.table(rows.shape[1:], rows.dtype)
+            self.clients[name].write(first, rows)
         self.spend(plan, first, count)
         if self.run.keep_iterates:
-            self.iterates.write(first, np.asarray(records.iterates[:count]))
+            iterates = np.asarray(records.iterates[:count])
+            if first == 0:
+                self.iterates = self.table(iterates.shape[1:], iterates.dtype)
+            self.iterates.write(first, iterates)
         found = (diverged, suspect if suspect >= 0 else None) if diverged >= 0 else None
         drawn = add_rounds(self.kept.drawn.copy(), self.run.plan, plan.rows(0 if first else 1, count))
         self.kept = Kept(first + count, self.diverged or found, carry, drawn)
 
-    def restore(self, kept: Kept, columns: Any, clients: Any, iterates: np.ndarray | None) -> None:
+    def restore(self, kept: Kept, columns: Any, clients: dict[str, Table], iterates: Table | None) -> None:
         """What was kept in another process, in place of all that is here."""
-        most = self.run.rounds + 1
-        self.columns = {name: Growing(most, rows) for name, rows in columns.items()}
-        self.clients = {name: Growing(most, rows) for name, rows in clients.items()}
-        self.iterates = Growing(most, iterates)
+        self.columns = {name: Growing(self.run.rounds + 1, rows) for name, rows in columns.items()}
+        self.clients = clients
+        self.iterates = Growing(self.run.rounds + 1) if iterates is None else iterates
         self.kept = kept
+
+    def table(self, shape: tuple[int, ...], dtype: Any, rows: np.ndarray | None = None) -> Table:
+        """A table for all rounds of the run, with these rows: in a file, if it is going to be large."""
+        if not is_large(self.run.rounds + 1, shape, dtype):
+            return Growing(self.run.rounds + 1, rows)
+        table = OnDisk(self.folder, shape, dtype)
+        if rows is not None:
+            table.write(0, rows)
+        return table
+
+    @property
+    def large(self) -> dict[str, OnDisk]:
+        """The tables that are in files, by the names that a checkpoint knows them by."""
+        tables = {f"clients_{name}": table for name, table in self.clients.items()} | {"iterates": self.iterates}
+        return {name: table for name, table in tables.items() if isinstance(table, OnDisk)}
 
     def spend(self, plan: Draw, first: int, count: int) -> None:
         """The costs of these rounds alone."""
         for name, column in self.costs(plan, first, count).items():
-            self._write(self.columns, name, first, self._running(name, first, column))
+            self._write(name, first, self._running(name, first, column))
 
     def costs(self, plan: Draw, first: int, count: int) -> Counts:
         if first > 0:
@@ -138,8 +136,8 @@ class Recorder:
             return self.length
         return min(self.length, self.diverged[0] + 1)  # the first bad round is kept: it shows what happened
 
-    def _write(self, tables: dict[str, Growing], name: str, at: int, rows: np.ndarray) -> None:
-        tables.setdefault(name, Growing(self.run.rounds + 1)).write(at, rows)
+    def _write(self, name: str, at: int, rows: np.ndarray) -> None:
+        self.columns.setdefault(name, Growing(self.run.rounds + 1)).write(at, rows)
 
     def _running(self, name: str, first: int, spent: np.ndarray) -> np.ndarray:
         before = self.columns[name][first - 1 : first] if first else spent[:0]

@@ -3,7 +3,8 @@
 `advance` plays a chunk of rounds on the device: a loop over rounds with the cohort vectorised and the local loops inside.
 Everything that may differ between runs of one kind (data, numbers of the method, seed, plan, how many rounds) is an input, so
 there is one compilation per kind of run. Python touches a chunk at a time, to be observed and to write checkpoints.
-Round 0 is the start program: its record is the state before the first round.
+What all m clients do before the first round, the start program, is a small program of its own (`opening`), so that nothing in a
+round costs more than its cohort; round 0 of the loop is only the record of it.
 """
 
 from __future__ import annotations
@@ -15,29 +16,36 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
-from .. import precision
+from .. import precision, sharding
 from ..errors import DivergenceError, InputError, Interrupted, StorageError
 from ..ownership import Owned, owned
 from ..plan import Draw
 from ..problems.base import Problem
-from ..protocol import Algorithm, Memory
+from ..protocol import Algorithm, Memory, Program
+from ..sharding import Shards
 from ..vectorise import on_all_devices, replicated
+from . import hosts
 from .checkpoint import Checkpoint
 from .description import Run
 from .history import History, Result
+from .hosts import Wishes
 from .identity import identity
-from .interpret import Context, Members, everyone, play
+from .interpret import Context, Info, Members, everyone, play
 from .interrupt import SIGNALS, Stop
 from .layout import lay_out
+from .mesh import mesh_of, on_mesh, outline, placed, sharded_digests, shards_of, with_seats, words
 from .programs import Programs
 from .recorder import Recorder
 
 CAPACITY = 256  # most rounds in one chunk
+RECORD_BYTES = 2**26  # most bytes of iterates and clients' columns that one chunk brings back
 PLAN_ENTRIES = 4_000_000  # most (round, member) pairs in one chunk
 FIRST_CHUNK = 2  # nobody knows yet how long a round takes
 CHUNK_SECONDS = 0.5  # how long a chunk should take, so that progress is seen and Ctrl-C is heard
@@ -51,6 +59,7 @@ class Carry(NamedTuple):
 
     memory: Memory
     round: Any
+    said: Any  # what the latest program that was played has to report (`Info`)
     x: Any  # the latest model
     last_finite: Any  # the latest model whose loss was seen to be finite
     diverged: Any  # first round whose loss was seen not to be finite, or −1
@@ -101,21 +110,43 @@ def record_shapes(run: Run, memory: Memory) -> Records:
     )
 
 
+def opening(run: Run) -> Carry:
+    """What round 0 is the record of: memory laid out, and the start program played by everyone."""
+    t = jnp.int32(0)
+    algorithm, context = run.algorithm_at(t), Context(run, t, opening=True)
+    memory = lay_out(algorithm, jnp.asarray(run.x0), run.problem)
+    memory, said = play(algorithm.start, memory, everyone(run.problem.clients), context)
+    return jax.tree.map(_strong, _carry(run, memory, said))
+
+
+def _carry(run: Run, memory: Memory, said: Info) -> Carry:
+    stop = () if run.stop is None else (run.stop.start(), jnp.asarray(False))
+    x0, nobody = jnp.asarray(run.x0), jnp.int32(-1)
+    return Carry(memory, jnp.int32(0), said, x0, x0, nobody, nobody, stop)
+
+
+def _strong(leaf: Any) -> jax.Array:
+    """With a type that does not give way to others: a chunk after this one hands such numbers to the next."""
+    return jax.lax.convert_element_type(leaf, jnp.result_type(leaf))
+
+
 def _round(run: Run, carry: Carry, members: Members, rounds: Any) -> tuple[Carry, Records]:
     """One round and its record."""
-    problem, t = run.problem, carry.round
+    t = carry.round
     algorithm, context = run.algorithm_at(t), Context(run, t)
 
-    def opening(memory: Memory) -> Any:
-        del memory  # what came in is only a placeholder of the right shape
-        memory = lay_out(algorithm, jnp.asarray(run.x0), problem)
-        return play(algorithm.start, memory, everyone(problem.clients), Context(run, t, opening=True))
+    def played(memory: Memory, said: Info, program: Program, when: jax.Array) -> tuple[Memory, Info]:
+        # A loop of one turn or none, where a conditional would be expected: that one copies the memory of all m clients.
+        def turn(state: tuple[Any, Memory, Info]) -> tuple[Any, Memory, Info]:
+            return (jnp.asarray(False), *play(program, state[1], members, context))
 
-    branches = [opening, lambda memory: play(algorithm.round, memory, members, context)]
+        return jax.lax.while_loop(lambda state: state[0], turn, (when, memory, said))[1:]
+
+    memory, info, usual = carry.memory, carry.said, 1
     if algorithm.first is not None:
-        special = algorithm.first
-        branches.insert(1, lambda memory: play(special, memory, members, context))
-    memory, info = jax.lax.switch(jnp.minimum(t, len(branches) - 1), branches, carry.memory)
+        memory, info = played(memory, info, algorithm.first, t == 1)
+        usual = 2
+    memory, info = played(memory, info, algorithm.round, t >= usual)
     x = algorithm.model(memory.server)
     due = (t % run.record_every == 0) | (t == rounds)
     columns, clients, suspect = _measured(run, algorithm, memory, x, due)
@@ -126,6 +157,7 @@ def _round(run: Run, carry: Carry, members: Members, rounds: Any) -> tuple[Carry
     carry = Carry(
         memory,
         t + 1,
+        info,
         x,
         jnp.where(fine & due, x, carry.last_finite),
         jnp.where(newly, t, carry.diverged),
@@ -154,41 +186,55 @@ def evaluate(run: Run, algorithm: Algorithm, memory: Memory, x: jax.Array) -> tu
     columns, suspect, clients = problem.evaluate(x, run.reference, run.per_client)
     if run.diagnostics and algorithm.diagnostics is not None:
         diagnosis = algorithm.diagnostics
-        told = problem.each_with(lambda loss, own: diagnosis.client(own, x, loss), memory.clients)
+        shards = sharding.active()
+        kept = memory.clients if shards is None else shards.shown(memory.clients)
+        told = problem.each_with(lambda loss, own: diagnosis.client(own, x, loss), kept)
         columns = columns | diagnosis.server(memory.server, told, problem.weights)
     return dict(columns), dict(clients), suspect
 
 
-def _spread_advance(capacity: int, spread: bool, run: Run, *arguments: Any) -> Any:
-    play_rounds = partial(advance, capacity)
-    return (on_all_devices(play_rounds) if spread else play_rounds)(run, *arguments)
+def _spread_advance(capacity: int, spread: bool | Shards, run: Run, *arguments: Any) -> Any:
+    return _spread(partial(advance, capacity), spread)(run, *arguments)
 
 
+def _spread_opening(spread: bool | Shards, run: Run) -> Any:
+    return _spread(opening, spread)(run)
+
+
+def _spread(function: Callable[..., Any], spread: bool | Shards) -> Callable[..., Any]:
+    """On one device, on all devices of this process (True), or on a mesh."""
+    if isinstance(spread, Shards):
+        return on_mesh(function, spread)
+    return on_all_devices(function) if spread else function
+
+
+compiled_opening = Programs(_spread_opening, static=1)
 compiled_advance = Programs(_spread_advance, static=2, donate=3)  # on all devices where that helps
-_program = compiled_advance  # what it is called for is also what is identified
+_programs = compiled_opening, compiled_advance  # what they are called for is also what is identified
 
 
 def capacity_of(run: Run) -> int:
     """How many rounds a chunk has at most."""
-    return max(1, min(CAPACITY, PLAN_ENTRIES // run.plan.cohort_size))
+    recorded = run.population.dim * run.population.dtype.itemsize if run.keep_iterates else 0
+    recorded += 64 * run.population.clients if run.per_client else 0
+    return max(1, min(CAPACITY, PLAN_ENTRIES // run.plan.cohort_size, RECORD_BYTES // max(recorded, 1)))
 
 
 def is_spread(run: Run) -> bool:
     """Whether clients are looped over and there are several devices to share the loop."""
-    return jax.device_count() > 1 and run.problem.prefers_loop(run.oracle.exact)
+    return jax.process_count() == 1 < jax.device_count() and run.problem.prefers_loop(run.oracle.exact)
 
 
-def fresh_carry(run: Run) -> Carry:
-    """Zeros of the right shape: round 0 fills them in on the device."""
+def carry_shapes(run: Run) -> Carry:
+    """What a carry of this run looks like."""
+    shapes: Carry = jax.eval_shape(opening, run)
+    return shapes
 
-    def shape(x: jax.Array, problem: Problem) -> Memory:
-        return lay_out(run.algorithm, x, problem)
 
-    memory = jax.eval_shape(shape, jax.ShapeDtypeStruct((run.population.dim,), run.population.dtype), run.problem)
-    memory = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), memory)
-    minus, x0 = np.asarray(-1, np.int32), np.array(run.x0)
-    stop = () if run.stop is None else (run.stop.start(), np.asarray(False))
-    return Carry(memory, np.asarray(0, np.int32), x0, x0.copy(), minus, minus.copy(), stop)
+def check_stop(run: Run) -> None:
+    """Refuse a rule that looks at a column which this run does not record."""
+    if run.stop is not None:
+        run.stop.check(record_shapes(run, carry_shapes(run).memory).columns)
 
 
 def padded_plan(run: Run, first: int, count: int, capacity: int) -> Draw:
@@ -213,6 +259,8 @@ def simulate(
     checkpoint: str | Path | Owned | None = None,
     checkpoint_seconds: float = 10.0,
     resume: bool = False,
+    store: str | Path | Owned | None = None,
+    mesh: Any = None,
 ) -> Result:
     """Play a run as compiled chunks of rounds; see `undrift.run`."""
     if observe is not None and not callable(observe):
@@ -220,8 +268,16 @@ def simulate(
     run = run.to_play()
     if run.absences is not None and run.absences.resets:
         raise InputError("in this trace a site lost its memory (--reset): play it by message passing, ud.loopback(…)")
-    with precision.scope(run.population.dtype), _own(checkpoint) as folder:
-        simulation = _Simulation(run, observe)
+    from .outofcore import player  # it plays what this module plays, on rows from a file
+
+    where = mesh_of(mesh)
+    shared = where is not None
+    with (
+        precision.scope(run.population.dtype),
+        hosts.together(shared),
+        _own(checkpoint, shared) as folder,
+        player(run, observe, where, store, folder) as simulation,
+    ):
         try:
             return simulation.play(folder, checkpoint_seconds, resume)
         except StorageError as error:
@@ -230,26 +286,50 @@ def simulate(
 
 
 @contextmanager
-def _own(checkpoint: str | Path | Owned | None) -> Iterator[Path | None]:
-    """The directory of the checkpoint, which no other process may touch meanwhile."""
+def _own(checkpoint: str | Path | Owned | None, shared: bool) -> Iterator[Path | None]:
+    """The directory of the checkpoint, which no other process may touch meanwhile but those that play the same run."""
     if checkpoint is None:
         yield None
-        return
-    with owned(checkpoint) as mine:
-        yield mine.path
+    elif shared and not hosts.is_first():
+        hosts.gathered(np.zeros(1))  # until process 0 has made it
+        yield checkpoint.path if isinstance(checkpoint, Owned) else Path(checkpoint)
+    else:
+        with owned(checkpoint) as mine:
+            if shared:
+                hosts.gathered(np.zeros(1))
+            yield mine.path
+
+
+_copies: WeakKeyDictionary[Problem, Problem] = WeakKeyDictionary()
+
+
+def _copied(run: Run) -> Run:
+    """The run's inputs on every device; the data are copied there once, for all runs on them."""
+    (problem, *others), static = run.tree_flatten()
+    if problem not in _copies:
+        _copies[problem] = replicated(problem)
+    return Run.tree_unflatten(static, (_copies[problem], *replicated(others)))
 
 
 class _Simulation:
     """A run on its way. What is certain of it is `recorder.kept`: only that is saved, shown and returned."""
 
-    def __init__(self, run: Run, observe: Observer | None) -> None:
-        self.run, self.observe = run, observe
-        self.capacity, self.spread = capacity_of(run), is_spread(run)
-        self.recorder = Recorder(run, carry=fresh_carry(run))
-        self.inputs = run.but(data=replicated(run.data)) if self.spread else run
+    def __init__(self, run: Run, observe: Observer | None, mesh: Mesh | None = None) -> None:
+        self.run, self.capacity = run, capacity_of(run)
+        self.shards = None if mesh is None else shards_of(run, mesh, self.capacity)
+        self.observe = observe if mesh is None or hosts.is_first() else None
+        self.alone = mesh is None or hosts.count() == 1  # no other process has a say
+        self.agreed = self.alone  # whether an interrupt is one of all processes
+        self.spread: bool | Shards = self.shards or (mesh is None and is_spread(run))
+        self.recorder = Recorder(run)
+        # On the device once: what NumPy holds of all m clients would go there again with every chunk.
+        if self.shards is not None:
+            self.inputs = placed(run, self.shards)
+        else:
+            self.inputs = _copied(run) if self.spread else jax.device_put(run)
+        self.outline = run if self.shards is None else outline(run)
         self.began = time.perf_counter()
-        if run.stop is not None:
-            run.stop.check(record_shapes(run, self.carry.memory).columns)
+        check_stop(self.outline)
 
     @property
     def carry(self) -> Carry:
@@ -261,7 +341,8 @@ class _Simulation:
         return self._result() if self.recorder.length else None
 
     def play(self, directory: Path | None, seconds: float, resume: bool) -> Result:
-        checkpoint = Checkpoint.at(directory, seconds, self._identity)
+        checkpoint = self.checkpoint = Checkpoint.at(directory, seconds, self._identity, self.shards)
+        self.recorder.folder = directory if self.alone or hosts.is_first() else None
         if resume and checkpoint is not None and checkpoint.exists():
             self._load(checkpoint)
             self._heed_rule()
@@ -270,7 +351,8 @@ class _Simulation:
             try:
                 self._chunks(checkpoint, stop)
                 self._save(checkpoint)
-                stop.heard()
+                if self.alone:
+                    stop.heard()
             except KeyboardInterrupt:
                 raise self._interrupted(checkpoint) from None
         result = self._result()
@@ -290,21 +372,34 @@ class _Simulation:
                     count = min(count, rounds - done)
             self._chunk(done, count)
             self._heed_rule()
-            self._ask_observer()
-            if checkpoint is not None and checkpoint.is_due():
+            enough, interrupted = self._ask_observer()
+            played = self.recorder.length - done
+            size = int(np.clip(played * CHUNK_SECONDS / max(time.perf_counter() - tick, 1e-9), 1, self.capacity))
+            wishes = Wishes(
+                size, enough, checkpoint is not None and checkpoint.is_due(), interrupted or stop.asked is not None
+            )
+            size, enough, due, end = wishes if self.alone else hosts.agree(wishes)
+            if enough and self.recorder.stopped is None:
+                self.recorder.stopped = f"the observer asked for it after round {self.recorder.length - 1}"
+            if due:
                 self._save(checkpoint)
-            size = int(np.clip(count * CHUNK_SECONDS / max(time.perf_counter() - tick, 1e-9), 1, self.capacity))
+            self.agreed = self.alone or end
             stop.heard()
+            if end:  # another process was asked to
+                raise KeyboardInterrupt
 
     def _chunk(self, done: int, count: int) -> None:
         plan = padded_plan(self.run, done, count, self.capacity)
-        carry, records = compiled_advance(*self._arguments(plan, count))  # the memory that went in is no more
-        played, diverged, suspect = (int(number) for number in (carry.round - done, carry.diverged, carry.suspect))
-        self.recorder.add(jax.device_get(records), plan, done, played, diverged, suspect, carry)
+        if self.shards is not None:
+            self.spread = self.shards = with_seats(self.shards, plan)
+        carry = self.carry if done else compiled_opening(self.spread, self.inputs)
+        carry, records = compiled_advance(*self._arguments(carry, plan, count))  # the memory that went in is no more
+        ended, diverged, suspect = (int(number) for number in (carry.round, carry.diverged, carry.suspect))
+        self.recorder.add(jax.device_get(records), plan, done, ended - done, diverged, suspect, carry)
 
     def _load(self, checkpoint: Checkpoint) -> None:
-        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), self.carry.memory)
-        checkpoint.load(self.recorder, record_shapes(self.run, shapes))
+        carry = carry_shapes(self.outline)
+        checkpoint.load(self.recorder, carry, record_shapes(self.outline, carry.memory))
 
     def _save(self, checkpoint: Checkpoint | None) -> None:
         """Save what is kept, unless it ends with a round that is evaluated only because it is the last.
@@ -317,6 +412,8 @@ class _Simulation:
 
     def _interrupted(self, checkpoint: Checkpoint | None) -> BaseException:
         """What an interrupt leaves: all that was played, or, if it struck inside a chunk, what was saved last."""
+        if not self.agreed:
+            return KeyboardInterrupt()  # the others play on, and will miss this process
         if not self._spent() and self.recorder.length > 0:
             self._save(checkpoint)
             said = f"stopped after {self.recorder.length - 1} of {self.run.rounds} rounds"
@@ -341,21 +438,38 @@ class _Simulation:
         if self.run.stop is not None and bool(self.carry.stop[1]) and not self._diverged():
             self.recorder.stopped = f"{self.run.stop} in round {self.recorder.length - 1}"
 
-    def _ask_observer(self) -> None:
-        if self.observe is not None and self.observe(self.recorder.history()) and self.recorder.stopped is None:
-            self.recorder.stopped = f"the observer asked for it after round {self.recorder.length - 1}"
+    def _ask_observer(self) -> tuple[bool, bool]:
+        """Whether it has seen enough, and whether it was interrupted (which the other processes must hear first)."""
+        if self.observe is None:
+            return False, False
+        try:
+            return bool(self.observe(self.recorder.history())), False
+        except KeyboardInterrupt:
+            if self.alone:
+                raise
+            return False, True
 
-    def _arguments(self, plan: Draw, count: int) -> tuple[Any, ...]:
-        return self.capacity, self.spread, self.inputs, self.carry, plan, count, self.run.rounds
+    def _arguments(self, carry: Carry, plan: Draw, count: int) -> tuple[Any, ...]:
+        return self.capacity, self.spread, self.inputs, carry, plan, count, self.run.rounds
 
     def _identity(self) -> str:
-        program = _program.identity(*self._arguments(padded_plan(self.run, 0, 1, self.capacity), 1))
-        return identity(self.run, program)
+        """That of the run on one device: another number of them can go on with it."""
+        opens, plays = _programs
+        plan = padded_plan(self.run, 0, 1, self.capacity)
+        whole = self.outline
+        program = plays.identity(self.capacity, False, whole, carry_shapes(whole), plan, 1, self.run.rounds)
+        if self.shards is None:
+            return identity(self.run, opens.identity(False, whole) + program)
+        stack = self.inputs.problem.stack
+        return identity(self.run, opens.identity(False, whole) + program, stack=stack, digests=sharded_digests)
 
     def _result(self) -> Result:
         """With the model as it is, or where it diverged the last one whose loss was seen to be finite."""
         x = self.carry.last_finite if self._diverged() else self.carry.x
-        return self.recorder.result(np.asarray(x), time.perf_counter() - self.began)
+        result = self.recorder.result(np.asarray(x), time.perf_counter() - self.began)
+        if self.shards is not None:
+            result.setting["mesh"] = words(self.shards, None if self.run.every_round else self.run.plan.cohort_size)
+        return result
 
 
 def divergence(result: Result) -> DivergenceError:

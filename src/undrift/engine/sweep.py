@@ -1,28 +1,44 @@
-"""A grid of numbers × seeds as one compiled program."""
+"""A grid of numbers × seeds: blocks of runs, each block one compiled program, dealt out to the cores.
+
+Points of a grid that are played with one seed share its plan, its draws and its mini-batches, so that a block merges them into
+larger operations. Blocks stay small enough for the cache, and are enough for all cores. What does not merge (convolutions) is
+played one run at a time.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from .. import precision
 from ..errors import InputError
-from ..plan import Draw
 from .description import Run
 from .history import History, in_order
 from .identity import identity, plan_identity
 from .programs import Programs
 from .recorder import Recorder
-from .simulate import Carry, advance, capacity_of, fresh_carry, padded_plan
+from .simulate import (
+    Carry,
+    advance,
+    capacity_of,
+    carry_shapes,
+    compiled_advance,
+    compiled_opening,
+    opening,
+    padded_plan,
+)  # fmt: skip
+from .threads import at_once, in_threads
 
-SweepObserver = Callable[[int, int], Any]  # (rounds played, rounds) of the program that runs now
+BLOCK_BYTES = 2**21  # clients' models of all runs of a block
+SweepObserver = Callable[[int, int], Any]  # (rounds played, rounds), the mean over runs that are alike
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,22 +65,50 @@ class Sweep:
         return {name: values[i] for (name, values), i in zip(self.grid.items(), where, strict=True)}
 
 
-def _play_grid(
-    capacity: int, plan_per_seed: bool, run: Any, numbers: Any, x0: Any, keys: Any, carry: Any, plan: Any, count: Any,
-    rounds: Any,
+class Axes(NamedTuple):
+    """What a block has several of; one stands without an axis."""
+
+    points: int
+    seeds: int
+    plans: bool  # whether every seed has its own
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(size for size in (self.points, self.seeds) if size > 1)
+
+
+# The round is the same for all: were it batched, every branch that depends on it would be played in every round.
+STATE: Any = Carry._make([0] * len(Carry._fields))._replace(round=None)
+
+
+def _open_block(axes: Axes, run: Any, numbers: Any, x0: Any, keys: Any) -> Any:
+    def single(numbers: Any, x0: Any, key: Any) -> Any:
+        return opening(run.with_inputs(numbers, x0, key))
+
+    several = single
+    if axes.seeds > 1:
+        several = jax.vmap(several, in_axes=(None, 0, 0), out_axes=STATE)
+    if axes.points > 1:  # a method may have no numbers
+        several = jax.vmap(several, in_axes=(0, None, None), out_axes=STATE, axis_size=axes.points)
+    return several(numbers, x0, keys)
+
+
+def _play_block(
+    capacity: int, axes: Axes, run: Any, numbers: Any, x0: Any, keys: Any, carry: Any, plan: Any, count: Any, rounds: Any
 ) -> Any:  # fmt: skip
     def single(numbers: Any, x0: Any, key: Any, carry: Any, plan: Any) -> Any:
         return advance(capacity, run.with_inputs(numbers, x0, key), carry, plan, count, rounds)
 
-    # The round is the same for all: were it batched, every branch that depends on it would be played in every round.
-    axes: Any = [0] * len(Carry._fields)
-    state = Carry(*axes)._replace(round=None)
-    seeds = jax.vmap(single, in_axes=(None, 0, 0, state, 0 if plan_per_seed else None), out_axes=(state, 0))
-    grid = jax.vmap(seeds, in_axes=(0, None, None, state, None), out_axes=(state, 0))
-    return grid(numbers, x0, keys, carry, plan)
+    several = single
+    if axes.seeds > 1:
+        several = jax.vmap(several, in_axes=(None, 0, 0, STATE, 0 if axes.plans else None), out_axes=(STATE, 0))
+    if axes.points > 1:
+        several = jax.vmap(several, in_axes=(0, None, None, STATE, None), out_axes=(STATE, 0))
+    return several(numbers, x0, keys, carry, plan)
 
 
-_advance_grid = Programs(_play_grid, static=2, donate=6)
+_opening_of_block = Programs(_open_block, static=1)
+_advance_block = Programs(_play_block, static=2, donate=6)
 
 
 def points_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -114,63 +158,162 @@ def _alike(runs: Sequence[Run]) -> list[list[int]]:
 
 
 class _Grid:
-    """Runs that differ in numbers only × all seeds: one program."""
+    """Runs that differ in numbers only × all seeds."""
 
     def __init__(self, runs: list[Run], seeds: Sequence[int]) -> None:
-        self.seeded = [runs[0].with_seed(seed) for seed in seeds]
-        self.run, self.batch = self.seeded[0], (len(runs), len(seeds))
-        self.capacity, self.per_seed = capacity_of(self.run), not self.run.plan.same_for_all_seeds
+        self.runs, self.seeded = runs, [runs[0].with_seed(seed) for seed in seeds]
+        self.run, self.capacity = self.seeded[0], capacity_of(self.seeded[0])
         self.numbers = {name: np.stack([run.numbers[name] for run in runs]) for name in self.run.numbers}
-        self.x0 = np.stack([run.x0 for run in self.seeded])
-        self.keys = jax.vmap(jax.random.key)(np.asarray(seeds, np.uint32))
-        single = fresh_carry(self.run)
-        carry: Carry = jax.tree.map(lambda leaf: np.broadcast_to(leaf, self.batch + np.shape(leaf)).copy(), single)
-        self.carry = carry._replace(round=single.round)
 
     def identity(self) -> str:
-        """Of the first chunk: the program is the same for all of them."""
-        program = _advance_grid.identity(*self._arguments(self._plans(0, 1), 1))
+        """By the programs of a single run: how runs are put together depends on the machine and decides nothing."""
+        carry, plan = carry_shapes(self.run), padded_plan(self.run, 0, 1, self.capacity)
+        program = compiled_opening.identity(False, self.run)
+        program += compiled_advance.identity(self.capacity, False, self.run, carry, plan, 1, self.run.rounds)
         plans = "".join(plan_identity(run.plan, self.run.rounds) for run in self.seeded)
-        return identity(self.run, program, self.numbers, self.x0) + plans
+        return identity(self.run, program, self.numbers, np.stack([run.x0 for run in self.seeded])) + plans
 
     def play(self, observe: SweepObserver | None) -> Any:
         """[(columns, x, diverged) per run]."""
-        recorders = [Recorder(self.run)]
-        recorders += [
-            Recorder(run, recorders[0].ledger) for run in self.seeded[1:]
-        ]  # messages: the same for every seed
-        parts: dict[str, list[np.ndarray]] = {}
-        done, total = 0, self.run.rounds + 1
-        while done < total:
-            count = min(self.capacity, total - done)
-            plans = self._plans(done, count)
-            self.carry, records = _advance_grid(*self._arguments(plans, count))
-            for name, column in jax.device_get(records).columns.items():
-                parts.setdefault(name, []).append(np.asarray(column[..., :count], np.float64))
-            for recorder, own in zip(recorders, plans if self.per_seed else plans * len(recorders), strict=True):
-                recorder.spend(own, done, count)
-            done += count
+        workers, points, seeds = at_once(), len(self.runs), len(self.seeded)
+        shape = block_shape(points, seeds, room(self.run), workers)
+        blocks = [Block(self, some, own) for own in places(seeds, shape[1]) for some in places(points, shape[0])]
+        programs, told = blocks[0].compiled(), 0
+        jobs = [functools.partial(block.play, programs) for block in blocks]
+        for played in in_threads(jobs, workers, functools.partial(precision.scope, self.run.population.dtype)):
+            told += played
             if observe is not None:
-                observe(done - 1, self.run.rounds)
-        return self._outcomes(recorders, parts)
+                observe(max(told // len(blocks) - 1, 0), self.run.rounds)
+        return self._outcomes(blocks)
 
-    def _plans(self, done: int, count: int) -> list[Draw]:
-        runs = self.seeded if self.per_seed else self.seeded[:1]
-        return [padded_plan(run, done, count, self.capacity) for run in runs]
+    def _outcomes(self, blocks: list[Block]) -> Any:
+        runs = {place: outcome for block in blocks for place, outcome in block.outcomes()}
+        costs = self._costs()
+        together = []
+        for i in range(len(self.runs)):
+            columns, x, diverged = zip(*(runs[i, j] for j in range(len(self.seeded))), strict=True)
+            stacked = {name: np.stack([own[name] for own in columns]) for name in columns[0]}
+            together.append((stacked | costs, np.stack(x), np.stack(diverged)))
+        return together
 
-    def _arguments(self, plans: list[Draw], count: int) -> tuple[Any, ...]:
-        plan = jax.tree.map(lambda *rows: np.stack(rows), *plans) if self.per_seed else plans[0]
-        inputs = (self.run, self.numbers, self.x0, self.keys, self.carry, plan, count, self.run.rounds)
-        return (self.capacity, self.per_seed, *inputs)
+    def _costs(self) -> dict[str, np.ndarray]:
+        """What rounds cost, one row for every seed: the numbers of a method do not decide it."""
+        first = Recorder(self.run)
+        recorders = [first, *(Recorder(run, first.ledger) for run in self.seeded[1:])]  # messages: the same for all
+        total = self.run.rounds + 1
+        for done in range(0, total, self.capacity):
+            count = min(self.capacity, total - done)
+            for recorder in recorders:
+                recorder.spend(padded_plan(recorder.run, done, count, self.capacity), done, count)
+        return {
+            name: np.stack([recorder.columns[name][:total] for recorder in recorders]) for name in first.ledger.columns
+        }
 
-    def _outcomes(self, recorders: list[Recorder], parts: dict[str, list[np.ndarray]]) -> Any:
-        columns = {name: np.concatenate(arrays, axis=-1) for name, arrays in parts.items()}
-        for name in recorders[0].ledger.columns:
-            per_seed = np.stack([recorder.columns[name][: self.run.rounds + 1] for recorder in recorders])
-            columns[name] = np.broadcast_to(per_seed, (self.batch[0], *per_seed.shape))
-        model = jax.vmap(jax.vmap(self.run.algorithm.model))
-        x, diverged = np.asarray(model(self.carry.memory.server)), np.asarray(self.carry.diverged)
-        return [({name: c[i] for name, c in columns.items()}, x[i], diverged[i]) for i in range(self.batch[0])]
+
+class Block:
+    """Some points with some seeds of a grid, played side by side as one program. Places may be repeated to fill it up."""
+
+    def __init__(self, grid: _Grid, points: Sequence[int], seeds: Sequence[int]) -> None:
+        self.grid, self.points, self.seeds = grid, points, seeds
+        self.seeded = [grid.seeded[j] for j in seeds]
+        self.axes = Axes(len(points), len(seeds), len(seeds) > 1 and not grid.run.plan.same_for_all_seeds)
+        self.parts: dict[str, list[np.ndarray]] = {}
+        self.ends: tuple[np.ndarray, np.ndarray]
+
+    @functools.cached_property
+    def inputs(self) -> tuple[Any, ...]:
+        """What the programs of this block are told first."""
+        if not self.axes.shape:
+            return (self.seeded[0].but(method=self.grid.runs[self.points[0]].method),)
+        several = self.axes.seeds > 1
+        numbers = {name: values[_squeezed(self.points)] for name, values in self.grid.numbers.items()}
+        x0 = np.stack([run.x0 for run in self.seeded]) if several else self.seeded[0].x0
+        seeds = np.asarray([run.seed for run in self.seeded], np.uint32)
+        keys = jax.vmap(jax.random.key)(seeds) if several else self.seeded[0].key
+        return self.grid.run, numbers, x0, keys
+
+    def compiled(self) -> tuple[Any, Any]:
+        """What opens a block and what plays its rounds: the same for all blocks of a grid, and for one run as everywhere."""
+        first, rounds = (_opening_of_block, _advance_block) if self.axes.shape else (compiled_opening, compiled_advance)
+        shapes = jax.eval_shape(functools.partial(first.function, self._kind), *self.inputs)
+        return first.compiled(self._kind, *self.inputs), rounds.compiled(*self._arguments(shapes, 0, 1))
+
+    def play(self, programs: tuple[Any, Any], tell: Callable[[int], None]) -> None:
+        """All rounds; tells how many have been played now."""
+        carry, done, total = programs[0](self._kind, *self.inputs), 0, self.grid.run.rounds + 1
+        while done < total:
+            count = min(self.grid.capacity, total - done)
+            carry, records = programs[1](*self._arguments(carry, done, count))
+            for name, column in jax.device_get(records).columns.items():
+                self.parts.setdefault(name, []).append(np.asarray(column[..., :count], np.float64))
+            done += count
+            tell(count)
+        self.ends = np.asarray(carry.x), np.asarray(carry.diverged)
+
+    def outcomes(self) -> Iterator[tuple[tuple[int, int], Any]]:
+        """((point, seed), (columns, x, diverged)) of every run."""
+        shape = len(self.points), len(self.seeds)
+        columns = {name: np.concatenate(parts, axis=-1) for name, parts in self.parts.items()}
+        columns = {name: column.reshape(*shape, -1) for name, column in columns.items()}
+        x, diverged = self.ends[0].reshape(*shape, -1), self.ends[1].reshape(shape)
+        for (a, i), (b, j) in itertools.product(enumerate(self.points), enumerate(self.seeds)):
+            yield (i, j), ({name: column[a, b] for name, column in columns.items()}, x[a, b], diverged[a, b])
+
+    @property
+    def _kind(self) -> Any:
+        """The static argument: what there are several of, or that one run is not spread over devices."""
+        return self.axes if self.axes.shape else False
+
+    def _arguments(self, carry: Any, done: int, count: int) -> tuple[Any, ...]:
+        capacity, rounds = self.grid.capacity, self.grid.run.rounds
+        own = self.seeded if self.axes.plans else self.seeded[:1]
+        plans = [padded_plan(run, done, count, capacity) for run in own]
+        plan = jax.tree.map(lambda *rows: np.stack(rows), *plans) if self.axes.plans else plans[0]
+        return capacity, self._kind, *self.inputs, carry, plan, count, rounds
+
+
+def room(run: Run) -> int:
+    """How many runs fit into a block: one where models side by side do not merge, else what stays in the cache."""
+    if not run.problem.merges:
+        return 1
+    models = run.plan.cohort_size * run.population.dim * run.population.dtype.itemsize
+    return max(1, BLOCK_BYTES // models)
+
+
+def block_shape(points: int, seeds: int, room: int, workers: int) -> tuple[int, int]:
+    """How many points and seeds make a block, so that the workers are done soonest.
+
+    A block takes as long as its runs, and as long as a sixth of the room would for what points of one seed share (draws,
+    samples), half of that for every further seed.
+
+    >>> block_shape(8, 5, room=6, workers=2), block_shape(8, 5, room=1, workers=2), block_shape(1, 200, room=900, workers=1)
+    ((4, 1), (1, 1), (1, 200))
+    """
+
+    def length(shape: tuple[int, int]) -> float:
+        blocks = -(-points // shape[0]) * -(-seeds // shape[1])
+        return -(-blocks // workers) * (room / 12 * (1 + shape[1]) + shape[0] * shape[1])
+
+    shapes = [(p, s) for p in _even(points) for s in _even(seeds) if p * s <= max(room, 1)]
+    return min(shapes, key=lambda shape: (length(shape), -shape[0]))
+
+
+def _even(count: int) -> list[int]:
+    """Sizes of parts into which so many can be shared out with as little left over as possible."""
+    return sorted({-(-count // parts) for parts in range(1, count + 1)})
+
+
+def places(count: int, size: int) -> list[list[int]]:
+    """0, 1, …, count − 1 in parts of this size; the last one is repeated where a part would be short.
+
+    >>> places(5, 2)
+    [[0, 1], [2, 3], [4, 4]]
+    """
+    return [[min(k, count - 1) for k in range(first, first + size)] for first in range(0, count, size)]
+
+
+def _squeezed(places: Sequence[int]) -> Any:
+    return list(places) if len(places) > 1 else places[0]
 
 
 def _stacked(rows: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:

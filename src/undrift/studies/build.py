@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import optax
 
 from .. import compression, oracles, plan, stop
 from ..compression import Compressor
@@ -103,14 +102,19 @@ def build_stop(words: Any) -> stop.Stop:
     return functools.reduce(lambda one, other: one | other, rules)
 
 
-SCHEDULES: dict[str, Callable[..., Schedule]] = {
-    "inverse": Inverse,
-    **{
-        name: function
-        for name, function in vars(optax.schedules).items()
-        if name == "exponential_decay" or (name.endswith("_schedule") and callable(function))
-    },
-}
+@functools.cache
+def schedules() -> dict[str, Callable[..., Schedule]]:
+    """Those that can be named: one of undrift's, and Optax's, which takes a while to import."""
+    import optax
+
+    return {
+        "inverse": Inverse,
+        **{
+            name: function
+            for name, function in vars(optax.schedules).items()
+            if name == "exponential_decay" or (name.endswith("_schedule") and callable(function))
+        },
+    }
 
 
 def build_schedule(words: Mapping[str, Any]) -> Schedule:
@@ -121,11 +125,11 @@ def build_schedule(words: Mapping[str, Any]) -> Schedule:
     0.25
     """
     check_value("schedule", words["schedule"], str)
-    if words["schedule"] not in SCHEDULES:
-        raise unknown("schedule", words["schedule"], SCHEDULES)
+    if words["schedule"] not in schedules():
+        raise unknown("schedule", words["schedule"], schedules())
     arguments = {key: entry for key, entry in words.items() if key != "schedule"}
     what = f"schedule {words['schedule']!r}"
-    check(table_of(SCHEDULES[words["schedule"]]), arguments, what, f"{what}: ")
+    check(table_of(schedules()[words["schedule"]]), arguments, what, f"{what}: ")
     return _schedule(json.dumps(words, sort_keys=True))
 
 
@@ -141,7 +145,7 @@ def _schedule(words: str) -> Schedule:
             arguments[key] = {int(when): number for when, number in entry.items()}
     with located(f"schedule {name!r}"):
         try:
-            return SCHEDULES[name](**arguments)
+            return schedules()[name](**arguments)
         except InputError:
             raise
         except Exception as error:  # Optax looks at its arguments in its own ways

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import precision
 from ..engine.description import Run
-from ..engine.simulate import fresh_carry, record_shapes
+from ..engine.simulate import check_stop
 from ..errors import InputError
 from ..problems.base import Problem
 from ..problems.network import Network
@@ -112,8 +112,7 @@ def checked(run: Run) -> Run:
     played = run.to_play()
     with precision.scope(played.population.dtype):
         played.shapes  # noqa: B018
-        if played.stop is not None:
-            played.stop.check(record_shapes(played, fresh_carry(played).memory).columns)
+        check_stop(played)
     return run
 
 

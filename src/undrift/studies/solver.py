@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, NamedTuple
-
-import optax
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..recipe import not_negative, positive
+
+if TYPE_CHECKING:
+    import optax
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 OPTIONS = {
@@ -23,6 +24,8 @@ class ClippedDecayedSgd(NamedTuple):
     clip: float | None
 
     def __call__(self, eta: Any) -> optax.GradientTransformation:
+        import optax
+
         clip = [] if self.clip is None else [optax.clip_by_global_norm(self.clip)]
         decay = [optax.add_decayed_weights(self.weight_decay)] if self.weight_decay else []
         return optax.chain(*clip, *decay, optax.sgd(eta))

@@ -168,7 +168,7 @@ def _dissimilarity(B_sq: Quantity, zeta_sq: Quantity) -> dict[str, Any]:
 
 def known_optimum(problem: Problem) -> Optimum | None:
     """x*, where it exists and can be had."""
-    if problem.reference() is None:
+    if problem.reference(asked=True) is None:
         return None
     return problem.optimum
 
@@ -230,7 +230,7 @@ def _gaps(problem: Any, points: jax.Array, reference: Any) -> jax.Array:
 
 def gaps_at(problem: Problem, points: np.ndarray) -> np.ndarray:
     """f(x) − f* for every row of `points`."""
-    reference = problem.reference()
+    reference = problem.reference(asked=True)
     if reference is None:
         raise InputError(f"f* of this {problem.name} problem is not known, so f(x) − f* cannot be measured")
     with precision.scope(problem.dtype):

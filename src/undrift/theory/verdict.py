@@ -222,7 +222,8 @@ def _after_round_one(rows: np.ndarray) -> np.ndarray:
 def _column(run: Any, name: str) -> np.ndarray:
     if name not in run.history:
         raise InputError(
-            f"the run has no column {name!r}: x* of this problem is not known, so the bound cannot be checked"
+            f"the run has no column {name!r}: x* of this problem is not known, or was not looked for unasked; where it exists, "
+            "look at problem.optimum once before the run"
         )
     if run.setting.get("record_every", 1) != 1:
         raise InputError("some rounds were not evaluated: run with record_every=1 to check every round")

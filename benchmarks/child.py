@@ -1,38 +1,72 @@
-"""A benchmark in a fresh process, with as many devices as cores: python -m benchmarks.child NAME REPEAT prints its report."""
+"""A case in a fresh process, so that it has devices, memory and compiled programs of its own.
+
+`python -m benchmarks.child CASE REPEAT FILE` writes the report into the file.
+"""
 
 from __future__ import annotations
 
+import datetime
 import importlib
-import importlib.util
 import json
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
-from .measure import Goal, Report, Row
+from . import disturbance
+from .disturbance import cores
+from .machine import ROOT, facts
+from .measure import Report
+from .results import Result
 
-MISSING = "it needs PyTorch, which is not installed: pip install 'undrift[bench]', or here pip install -e '.[bench]'"
-
-
-class Missing(Exception):
-    """The opponent is not installed."""
-
-
-def in_child(name: str, repeat: int) -> Report:
-    """The report of `measured(repeat)` in the module of this name."""
-    if importlib.util.find_spec("torch") is None:
-        raise Missing(MISSING)
-    command = [sys.executable, "-m", "benchmarks.child", name, str(repeat)]
-    seen = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    rows = [Row(**row) for row in seen["rows"]]
-    goals = [Goal(**{key: value for key, value in goal.items() if key != "met"}) for goal in seen["goals"]]
-    return Report(seen["name"], seen["title"], rows, goals, seen["notes"])
+__all__ = ["Failed", "in_child", "main"]
+PATIENCE = 900.0  # seconds for one case
 
 
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+class Failed(Exception):
+    """A case did not end with a report."""
+
+
+def in_child(case: str, repeat: int) -> Result:
+    """Run it, and watch the machine meanwhile."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "benchmarks.child", case, str(repeat), str(file)]
+        path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH")) if part)
+        load, before = os.getloadavg()[0], disturbance.Clock.now()
+        try:
+            # What an earlier run compiled must not make this one faster; the case of start-up keeps its own.
+            environment = {**os.environ, "PYTHONPATH": path, "UNDRIFT_COMPILED": "off"}
+            ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"it took more than {PATIENCE:g} s") from error
+        after = disturbance.Clock.now()
+        if ended.returncode != 0 or not file.exists():
+            raise Failed(f"it ended with code {ended.returncode}:\n{ended.stderr[-2000:]}")
+        seen = json.loads(file.read_text())
+    report, used = Report.from_json(seen["report"]), disturbance.shares(before, after, cores())
+    return Result(
+        case=case,
+        machine=facts(),
+        when=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        repeat=repeat,
+        took_seconds=after.wall - before.wall,
+        load={"before": load, "after": os.getloadavg()[0]},
+        calibration_ms=seen["calibration_ms"],
+        others=used["others"],
+        stolen=used["stolen"],
+        disturbed=disturbance.reasons(report, seen["calibration_ms"], used),
+        report=report,
+    )
+
+
+def main(case: str, repeat: str, file: str) -> None:
+    disturbance.calibrate()
+    report = importlib.import_module(f"benchmarks.{case}").run(int(repeat))
+    disturbance.calibrate()
+    Path(file).write_text(json.dumps({"report": report.as_json(), "calibration_ms": disturbance.CALIBRATIONS}))
 
 
 if __name__ == "__main__":
-    module = importlib.import_module(f"benchmarks.{sys.argv[1]}")
-    print(json.dumps(module.measured(int(sys.argv[2])).as_json()))
+    main(*sys.argv[1:])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import logging
 import queue
 import statistics
@@ -20,19 +19,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .child import Missing
-from .measure import Goal, Report, Row, in_turns, least, ratio
+from .measure import Goal, Report, Row, in_turns, least
 
 SIZES = {"160 B": 160, "100 kB": 100_000, "10 MB": 10_000_000, "100 MB": 100_000_000}
 LIMIT = 2**30
 HOST = "127.0.0.1"
-COMEBACKS = 5
+COMEBACKS = 3
 CROWD = 1000
 
 
 def run(repeat: int) -> Report:
-    if importlib.util.find_spec("grpc") is None:
-        raise Missing("it needs gRPC, which is not installed: pip install 'undrift[grpc]'")
     from undrift.deploy.certs import make_certificates
 
     logging.getLogger("undrift.deploy").setLevel(logging.ERROR)
@@ -47,13 +43,13 @@ def run(repeat: int) -> Report:
                 candidates = {"undrift": ours, **bare}
                 calls = {name: _repeated(call, payload, times) for name, call in candidates.items()}
                 seconds = in_turns(calls, repeat)
-                rows += [Row(f"{words}: {name}", 1e3 * float(statistics.median(s)) / times, "ms an exchange")
-                         for name, s in seconds.items()]  # fmt: skip
-                found = ratio(seconds["undrift"], least(*(seconds[name] for name in bare)))
+                rows += [Row.of(name, 1e3 * s / times, "ms", "undrift" if name == "undrift" else "peer",
+                                f"an exchange of {words}") for name, s in seconds.items()]  # fmt: skip
+                found = seconds["undrift"] / least(*(seconds[name] for name in bare))
                 if size >= 100_000:
-                    goals.append(Goal(f"{words}: undrift / the faster echo", found, at_most=2.0))
+                    goals.append(Goal.of(f"an exchange of {words}: undrift ÷ the faster echo", found, at_most=2.0))
                 else:
-                    rows.append(Row(f"{words}: undrift / the faster echo", found, "×"))
+                    rows.append(Row.of(f"{words}: undrift ÷ the faster echo", found, "×"))
         rows += _comebacks(pki)
         rows += _crowd(pki / "crowd")
     return Report(

@@ -9,8 +9,8 @@ import numpy as np
 
 import undrift as ud
 
-from .child import cores, in_child
-from .measure import Goal, Report, Row, in_turns, least, ratio
+from .disturbance import cores
+from .measure import Goal, Report, Row, in_turns, least
 from .pictures import pictures
 
 COUNT, CALLS = 10_000, 2  # evaluations of a turn
@@ -18,10 +18,6 @@ BATCHES = (250, 1000)  # PyTorch's
 
 
 def run(repeat: int) -> Report:
-    return in_child("evaluate", repeat)
-
-
-def measured(repeat: int) -> Report:
     import jax
     import torch
 
@@ -63,13 +59,12 @@ def measured(repeat: int) -> Report:
     seconds = in_turns({name: lambda f=f: [f() for _ in range(CALLS)] for name, f in candidates.items()}, repeat)
     ours = seconds[next(iter(candidates))]
     best = least(*(s for name, s in seconds.items() if name.startswith("PyTorch")))
-    rows = [Row(name, 1e3 * float(np.median(s)) / CALLS, "ms, median") for name, s in seconds.items()]
-    rows += [Row(name, 1e3 * float(np.min(s)) / CALLS, "ms, least") for name, s in seconds.items()]
-    rows.append(Row("least of PyTorch / least of ours", float(best.min() / ours.min()), "×"))
+    sides = {name: "undrift" if name.startswith("undrift") else "peer" for name in seconds}
+    rows = [Row.of(name, 1e3 * s / CALLS, "ms", sides[name], f"{COUNT:,} pictures") for name, s in seconds.items()]
     rows.append(Row("accuracy", accuracies[0], ""))
     goals = [
-        Goal("PyTorch (the fastest) / undrift", ratio(best, ours), at_least=1),
-        Goal("largest difference of accuracies", max(accuracies) - min(accuracies), at_most=2 / COUNT),
+        Goal.of("accuracy of LeNet-5: PyTorch (the fastest) ÷ undrift", best / ours, at_least=1),
+        Goal("largest difference of accuracies", max(accuracies) - min(accuracies), at_most=2 / COUNT, same=True),
     ]
     notes = [f"PyTorch {torch.__version__}. A picture on the edge of two classes may fall on either side of it."]
     return Report("evaluate", f"LeNet-5 on {COUNT:,} pictures of 28 × 28, float32", rows, goals, notes)

@@ -89,14 +89,6 @@ class Clients:
         return sum((self.descend(x.clone(), int(i)) for i in members), torch.zeros_like(x))
 
 
-def one_process(clients: Clients, x: torch.Tensor, cohorts: np.ndarray, threads: int) -> torch.Tensor:
-    """Rounds of FedAvg in a loop over clients."""
-    torch.set_num_threads(threads)
-    for members in cohorts:
-        x = clients.total(x, members) / len(members)
-    return x
-
-
 class Workers:
     """Forked processes with one thread each, the clients of a round split between them; models go through shared memory."""
 

@@ -9,9 +9,9 @@ import numpy as np
 
 import undrift as ud
 
-from .child import cores, in_child
+from .disturbance import cores
 from .lenet import difference
-from .measure import Goal, Report, Row, in_turns, least, ratio
+from .measure import Goal, Report, Row, in_turns, least, per_round
 from .pictures import pictures
 
 BATCH, ETA, STEPS = 20, 0.01, 6  # steps of a call
@@ -19,10 +19,6 @@ SHAPE = (32, 32, 3)
 
 
 def run(repeat: int) -> Report:
-    return in_child("vgg", repeat)
-
-
-def measured(repeat: int) -> Report:
     import torch
 
     from . import torch_side
@@ -42,20 +38,17 @@ def measured(repeat: int) -> Report:
             name = f"PyTorch, {layout.replace('_format', '')}, threads: {threads}"
             candidates[name] = steps_of(theirs, images, labels, getattr(torch, layout), threads)
     seconds = in_turns(candidates, repeat)
-    per_step = {"undrift": (seconds["long"] - seconds["short"]) / STEPS}
+    per_step = {"undrift": per_round(seconds["long"], seconds["short"], STEPS)}
     per_step |= {name: s / STEPS for name, s in seconds.items() if name.startswith("PyTorch")}
     best = least(*(s for name, s in per_step.items() if name != "undrift"))
-    quickest = float(seconds["long"].min() - seconds["short"].min()) / STEPS
-    rows = [Row(name, 1e3 * float(np.median(s)), "ms / step, median") for name, s in per_step.items()]
-    rows += [
-        Row("undrift, least", 1e3 * quickest, "ms / step"),
-        Row("PyTorch, least", 1e3 * float(best.min()), "ms / step"),
-        Row("least of PyTorch / least of ours", float(best.min()) / quickest, "×"),
-    ]
+    sides = {name: "undrift" if name == "undrift" else "peer" for name in per_step}
+    rows = [Row.of(name, 1e3 * s, "ms / step", sides[name], "a step") for name, s in per_step.items()]
     goals = [
-        Goal("PyTorch (the fastest) / undrift", ratio(best, per_step["undrift"]), at_least=1),
-        Goal("parameters more than PyTorch's", problem.dim - torch_side.count(theirs), at_least=0, at_most=0),
-        Goal("largest relative difference of logits and gradients", off, at_most=1e-4),
+        Goal.of("VGG-11: PyTorch (the fastest) ÷ undrift", best / per_step["undrift"], at_least=1),
+        Goal(
+            "parameters more than PyTorch's", problem.dim - torch_side.count(theirs), at_least=0, at_most=0, same=True
+        ),
+        Goal("largest relative difference of logits and gradients", off, at_most=1e-4, same=True),
     ]
     notes = [
         f"PyTorch {torch.__version__}. One client's local steps, all cores for one network on both sides; our step is what",

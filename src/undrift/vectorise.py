@@ -52,12 +52,22 @@ def over_members(
     `work`: how long each takes, in any unit, for devices that share the loop. `model_bytes`: what a member keeps besides
     its data while it is played.
     """
-    if ids is None and loop and _on_all_devices.get():
+    everywhere = _on_all_devices.get()
+    if ids is None and everywhere:
         ids = jnp.arange(jax.tree.leaves(stack)[0].shape[0])  # so that no device copies the data of its whole share
     if ids is None:
         return over_clients(function, stack, *rows, loop=loop)
     if loop:
         return spread(lambda r: function(take(stack, r[0]), *r[1]), (ids, rows), work=work)
+
+    def merged(own: Any) -> Any:
+        return _merged(function, stack, *own, model_bytes)
+
+    return _dealt_out(merged, (ids, rows)) if everywhere else merged((ids, rows))
+
+
+def _merged(function: Callable[..., Any], stack: Any, ids: jax.Array, rows: Any, model_bytes: int) -> Any:
+    """All at once, or in blocks where they would leave the cache."""
     count = ids.shape[0]
     if count <= 2 * BLOCK or count * (row_bytes(stack) + row_bytes(rows) + model_bytes) <= IN_CACHE:
         return jax.vmap(function)(take(stack, ids), *rows)
@@ -82,17 +92,24 @@ def spread(function: Callable[[Any], Any], rows: Any, block: int | None = None, 
 
     `work`: how long each row takes, in any unit; shares are made alike by it.
     """
+    def play(own: Any) -> Any:
+        return jax.lax.map(function, own, batch_size=block)
+
+    return _dealt_out(play, rows, work) if _on_all_devices.get() else play(rows)
+
+
+def _dealt_out(play: Callable[[Any], Any], rows: Any, work: Any = None) -> Any:
+    """play(rows), with a share of the rows on each device."""
     count = jax.tree.leaves(rows)[0].shape[0]
-    if not _on_all_devices.get() or count == 1:
-        return jax.lax.map(function, rows, batch_size=block)
+    if count == 1:
+        return play(rows)
     devices = jax.device_count()
     share = -(-count // devices)
     # The last device may be short of rows: it repeats the last one, and the copies are dropped.
     dealt = jnp.minimum(jnp.arange(devices * share), count - 1).reshape(devices, share)
     if work is not None:
         dealt = _by_work(work, dealt)
-    mine = jax.lax.map(function, take(rows, dealt[jax.lax.axis_index(AXIS)]), batch_size=block)
-    everyone = _from_all_devices(mine)
+    everyone = _from_all_devices(play(take(rows, dealt[jax.lax.axis_index(AXIS)])))
     if work is None:
         return jax.tree.map(lambda leaf: leaf[:count], everyone)
     return take(everyone, jnp.zeros(count, jnp.int32).at[dealt.ravel()].set(jnp.arange(dealt.size, dtype=jnp.int32)))
@@ -109,15 +126,19 @@ def _by_work(work: jax.Array, places: jax.Array) -> jax.Array:
 def _from_all_devices(mine: Any) -> Any:
     """The rows of all devices. Small leaves travel together: to meet costs as much as copying half a megabyte."""
     leaves, structure = jax.tree.flatten(mine)
+    kinds = [leaf.dtype for leaf in leaves]
+    number = next((kind for kind in kinds if jnp.issubdtype(kind, jnp.floating)), None)
+    if number is not None:  # yes and no as 1 and 0, so that they go with the numbers
+        leaves = [leaf.astype(number) if leaf.dtype == bool else leaf for leaf in leaves]
     together: dict[Any, list[int]] = {}
-    for number, leaf in enumerate(leaves):
-        together.setdefault(leaf.dtype if leaf.nbytes <= SMALL_BYTES else number, []).append(number)
-    for numbers in together.values():
-        flat = [leaves[k].reshape(leaves[k].shape[0], -1) for k in numbers]
+    for k, leaf in enumerate(leaves):
+        together.setdefault(leaf.dtype if leaf.nbytes <= SMALL_BYTES else k, []).append(k)
+    for places in together.values():
+        flat = [leaves[k].reshape(leaves[k].shape[0], -1) for k in places]
         found = jax.lax.all_gather(jnp.concatenate(flat, axis=1) if len(flat) > 1 else flat[0], AXIS, tiled=True)
         ends = np.cumsum([part.shape[1] for part in flat])[:-1]
-        for k, part in zip(numbers, jnp.split(found, ends, axis=1), strict=True):
-            leaves[k] = part.reshape(-1, *leaves[k].shape[1:])
+        for k, part in zip(places, jnp.split(found, ends, axis=1), strict=True):
+            leaves[k] = part.reshape(-1, *leaves[k].shape[1:]).astype(kinds[k])
     return jax.tree.unflatten(structure, leaves)
 
 
@@ -155,7 +176,7 @@ def _mesh() -> Mesh:
 def use_devices(count: int) -> None:
     """Deal clients out to `count` devices of the CPU (one per core is best); call it before any computation.
 
-    Networks run about twice as fast on two cores this way; problems that are not looped over are not affected.
+    Rounds of much work run up to twice as fast on two cores this way; short ones stay on one device.
     """
     try:
         jax.config.update(DEVICES, count)

@@ -46,6 +46,7 @@ from .recorder import Recorder
 
 CAPACITY = 256  # most rounds in one chunk
 RECORD_BYTES = 2**26  # most bytes of iterates and clients' columns that one chunk brings back
+SHARED_ABOVE = 2e5  # numbers that local steps change in a round, below which to meet takes longer than to step
 PLAN_ENTRIES = 4_000_000  # most (round, member) pairs in one chunk
 FIRST_CHUNK = 2  # nobody knows yet how long a round takes
 CHUNK_SECONDS = 0.5  # how long a chunk should take, so that progress is seen and Ctrl-C is heard
@@ -221,8 +222,15 @@ def capacity_of(run: Run) -> int:
 
 
 def is_spread(run: Run) -> bool:
-    """Whether clients are looped over and there are several devices to share the loop."""
-    return jax.process_count() == 1 < jax.device_count() and run.problem.prefers_loop(run.oracle.exact)
+    """Whether there are several devices, and clients to share out that take longer than the devices' meetings."""
+    if jax.process_count() > 1 or jax.device_count() == 1:
+        return False
+    return run.problem.prefers_loop(run.oracle.exact) or _numbers_stepped(run) > SHARED_ABOVE
+
+
+def _numbers_stepped(run: Run) -> int:
+    """How many numbers the local steps of a round change: the first one stands for all."""
+    return int(run.plan.draw(1, 1).steps.sum()) * run.population.dim
 
 
 def carry_shapes(run: Run) -> Carry:

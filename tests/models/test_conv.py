@@ -30,11 +30,11 @@ def naive_convolve(x, weight, padding):
 def untiled(y):
     if y.ndim == 4:
         return y
-    out, four, rows, columns, batch = y.shape
+    four, out, rows, columns, batch = y.shape
     assert four == 4
     return (
-        y.reshape(out, 2, 2, rows, columns, batch)
-        .transpose(0, 3, 1, 4, 2, 5)
+        y.reshape(2, 2, out, rows, columns, batch)
+        .transpose(2, 3, 0, 4, 1, 5)
         .reshape(out, 2 * rows, 2 * columns, batch)
     )
 

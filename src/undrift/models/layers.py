@@ -98,14 +98,14 @@ class Conv:
             params = params._replace(bias=())
         if self.tile == 1:
             return params, (self.channels, rows, columns)
-        return params, (self.channels, self.tile**2, rows // self.tile, columns // self.tile)
+        return params, (self.tile**2, self.channels, rows // self.tile, columns // self.tile)
 
     def apply(self, params: Affine, x: Array) -> Array:
         weight, bias = params
         x = x.astype(weight.dtype)
         y = convolve(x, weight, padding=self.padding, tile=self.tile, route=self.route)
         if self.bias:
-            y = y + jnp.expand_dims(bias, tuple(range(1, y.ndim)))
+            y = y + bias.reshape(-1, *(1,) * 3)
         return jax.nn.relu(y) if self.relu else y
 
 
@@ -123,7 +123,7 @@ class MaxPool:
 
     def outline(self, shape: Shape) -> tuple[Any, Shape]:
         channels, height, width = (
-            (shape[0], *shape[2:]) if len(shape) == 4 else (shape[0], shape[1] // 2, shape[2] // 2)
+            shape[1:] if len(shape) == 4 else (shape[0], shape[1] // 2, shape[2] // 2)
         )
         if min(height, width) < 1:
             raise InputError(

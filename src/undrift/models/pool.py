@@ -9,17 +9,17 @@ from jax import Array, lax
 
 @jax.custom_jvp
 def largest(x: Array) -> Array:
-    """The maximum over axis 1. Where several are largest, the derivative is that of the first of them.
+    """The maximum over axis 0. Where several are largest, the derivative is that of the first of them.
 
     The automatic derivative shares the gradient among the largest, with divisions that cost more than the convolution.
     Ties are common, not exotic: every blank corner of an image is one.
 
-    >>> jax.grad(lambda x: largest(x).sum())(jnp.array([[1.0, 3.0, 3.0]]))
-    Array([[0., 1., 0.]], dtype=float32)
+    >>> jax.grad(lambda x: largest(x).sum())(jnp.array([1.0, 3.0, 3.0]))
+    Array([0., 1., 0.], dtype=float32)
     """
-    best = x[:, 0]
-    for index in range(1, x.shape[1]):
-        best = jnp.maximum(best, x[:, index])
+    best = x[0]
+    for index in range(1, x.shape[0]):
+        best = jnp.maximum(best, x[index])
     return best
 
 
@@ -27,17 +27,17 @@ def largest(x: Array) -> Array:
 def _largest_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (x_dot,) = primals, tangents
     best = largest(x)
-    last = x.shape[1] - 1
+    last = x.shape[0] - 1
     winner = jnp.full(best.shape, last, jnp.int32)
     for index in range(last - 1, -1, -1):
-        winner = jnp.where(x[:, index] == best, index, winner)
-    won = jnp.expand_dims(winner, 1) == lax.broadcasted_iota(jnp.int32, x.shape, 1)
-    return best, jnp.where(won, x_dot, jnp.zeros_like(x_dot)).sum(1)
+        winner = jnp.where(x[index] == best, index, winner)
+    won = jnp.expand_dims(winner, 0) == lax.broadcasted_iota(jnp.int32, x.shape, 0)
+    return best, jnp.where(won, x_dot, jnp.zeros_like(x_dot)).sum(0)
 
 
 @partial(jax.jit, inline=True)
 def max_pool(x: Array) -> Array:
-    """Maximum over 2 × 2 windows of (c, h, w, batch), or of tiles (c, 4, h/2, w/2, batch) as `convolve` makes them.
+    """Maximum over 2 × 2 windows of (c, h, w, batch), or of tiles (4, c, h/2, w/2, batch) as `convolve` makes them.
 
     An odd last row or column is left out, as in PyTorch.
 
@@ -46,13 +46,12 @@ def max_pool(x: Array) -> Array:
     """
     if x.ndim == 4:
         x = _tiles(x)
-    channels, _, rows, columns, batch = x.shape
-    # Long rows: over (c, 4, h, w, batch) the compiled loops are short and several times slower.
-    return largest(x.reshape(channels, 4, rows * columns * batch)).reshape(channels, rows, columns, batch)
+    # Long rows: over (4, c, h, w, batch) the compiled loops are short and several times slower.
+    return largest(x.reshape(4, -1)).reshape(x.shape[1:])
 
 
 def _tiles(x: Array) -> Array:
     channels, height, width, batch = x.shape
     rows, columns = height // 2, width // 2
     x = x[:, : 2 * rows, : 2 * columns].reshape(channels, rows, 2, columns, 2, batch)
-    return x.transpose(0, 2, 4, 1, 3, 5).reshape(channels, 4, rows, columns, batch)
+    return x.transpose(2, 4, 0, 1, 3, 5).reshape(4, channels, rows, columns, batch)

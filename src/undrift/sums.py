@@ -2,7 +2,7 @@
 
 A sum of m numbers one after the other may lose m·u, u the unit of rounding: with a million clients in float32, four of seven
 digits. Here the first half of the numbers is added to the second until few are left, so that each passes through log₂ m
-additions, all of which the processor does side by side. Few clients are one product, as fast as any. Where clients are shared
+additions, all of which the processor does side by side. Few clients are added one after the other. Where clients are shared
 out over devices each adds up its own, and their sums are added.
 """
 
@@ -46,7 +46,9 @@ def weighted(weights: jax.Array, rows: jax.Array) -> jax.Array:
         return jnp.sum(shards.sums(weighted, weights, rows), axis=0)
     weights = weights.astype(jnp.result_type(rows, weights))
     if rows.shape[0] <= FEW:
-        return jnp.tensordot(weights, rows, axes=1)
+        # Not as a product of a vector and a matrix: runs side by side would have all their rows turned around for it.
+        start = weights[0] * rows[0]
+        return jax.lax.fori_loop(1, rows.shape[0], lambda k, so_far: so_far + weights[k] * rows[k], start)
     if rows.size <= LARGE:
         return total(_product(weights, rows))
     cut = rows.shape[0] // FEW * FEW

@@ -33,6 +33,7 @@ CASES = {
     "loopback": Case("message passing in one process: an exchange with a client", 20),
     "first_round": Case("logistic regression with a million clients: the first round", 30),
     "out_of_core": Case("client memory and data larger than the machine's memory", 60),
+    "long_run": Case("memory of a run of 100,000 rounds that keeps every iterate", 60),
     "mesh": Case("two processes of one core ÷ one", 60),
     "memory": Case("peak memory with 10,000 clients", 40),
     "vgg": Case("a step of VGG-11 beside PyTorch", 60, ("torch",)),

@@ -7,6 +7,7 @@ import numpy as np
 import undrift as ud
 
 from .batched_fedlin import Sorted, with_closed_form, with_gram, with_samples
+from .disturbance import cores
 from .measure import Goal, Report, Row, in_turns
 
 ROUNDS, ETA = 300, 1e-3
@@ -24,6 +25,7 @@ def problem_14(seed: int = 0, alpha: float = 10.0) -> tuple[np.ndarray, np.ndarr
 
 
 def run(repeat: int) -> Report:
+    ud.use_devices(cores())
     A, b = problem_14()
     steps = np.random.default_rng(1).integers(2, 101, len(A))
     data, method = Sorted(A, b, steps, ETA), ud.fedlin(eta=ETA)
@@ -56,8 +58,8 @@ def run(repeat: int) -> Report:
         Goal("largest relative difference of iterates", off, at_most=1e-9, same=True),
     ]
     notes = [
-        f"{ROUNDS} rounds a call, everything included that ud.run does. undrift records loss, gap, distance, gradients and",
-        "drift in every round unless it says otherwise; NumPy records nothing. The experts step as the algorithm is written;",
+        f"{ROUNDS} rounds a call, everything included that ud.run does, on {cores()} devices. undrift records loss, gap, distance,",
+        "gradients and drift in every round unless it says otherwise; NumPy records nothing. The experts step as written;",
         "NumPy's closed form is made once, because τ_i is the same in every round.",
     ]
     return Report("fedlin", "FedLin on (14), 20 clients of 500 × 100, τ from 2 to 100, float64", rows, goals, notes)

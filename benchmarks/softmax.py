@@ -24,6 +24,7 @@ def run(repeat: int) -> Report:
 
     from .torch_softmax import Cohorts
 
+    ud.use_devices(cores())
     images, labels = pictures(CLIENTS * SAMPLES)
     parts = np.arange(CLIENTS * SAMPLES).reshape(CLIENTS, SAMPLES)
     model = ud.models.softmax_regression()
@@ -52,7 +53,7 @@ def run(repeat: int) -> Report:
         scale = 1e3 / rounds / (TIMES if rounds <= SHORT else 1)
         mine, other = (scale * seconds[f"{who} {rounds}"] for who in ("undrift", "PyTorch"))
         group = f"calls of {rounds:,} rounds"
-        rows.append(Row.of("undrift", mine, "ms / round", "undrift", group))
+        rows.append(Row.of(f"undrift, {cores()} devices", mine, "ms / round", "undrift", group))
         rows.append(Row.of(f"batched PyTorch, {cores()} threads", other, "ms / round", "peer", group))
         goals.append(Goal.of(f"P1, {group}: batched PyTorch ÷ undrift", other / mine, at_least=promise))
     goals.append(

@@ -92,6 +92,7 @@ def spread(function: Callable[[Any], Any], rows: Any, block: int | None = None, 
 
     `work`: how long each row takes, in any unit; shares are made alike by it.
     """
+
     def play(own: Any) -> Any:
         return jax.lax.map(function, own, batch_size=block)
 

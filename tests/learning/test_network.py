@@ -151,7 +151,10 @@ images, labels = rng.random((140, 16, 16, 1), np.float32), np.arange(140) % 10
 parts = np.split(rng.permutation(140), [10, 30, 45, 80, 95, 120])
 p = ud.problems.network(ud.models.lenet5(input=(16, 16, 1)), (images, labels), parts, batch=5, train_sample=64)
 r = ud.run(ud.fedavg(eta=0.1), p, rounds=2, steps=[1, 2, 3, 1, 2, 3, 1], participation=ud.plan.uniform(3))
-print(*r.x.tolist(), *r.history["loss"].tolist(), *r.history["bytes_up"].tolist())
+p = ud.problems.network(ud.models.softmax_regression(input=(16, 16, 1)), (images, labels), parts, batch=5, train_sample=64)
+s = ud.run(ud.scaffold(eta=0.1), p, rounds=2, steps=60, participation=ud.plan.uniform(3))  # merged, and enough to share
+assert (ud.engine.simulate.is_spread(ud.describe(ud.scaffold(eta=0.1), p, rounds=2, steps=60))) == (sys.argv[1] == "2")
+print(*r.x.tolist(), *r.history["loss"].tolist(), *r.history["bytes_up"].tolist(), *s.x.tolist(), *s.history["drift"].tolist())
 """
 
 

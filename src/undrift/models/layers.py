@@ -122,9 +122,7 @@ class MaxPool:
     batch_axis: ClassVar[int] = -1
 
     def outline(self, shape: Shape) -> tuple[Any, Shape]:
-        channels, height, width = (
-            shape[1:] if len(shape) == 4 else (shape[0], shape[1] // 2, shape[2] // 2)
-        )
+        channels, height, width = shape[1:] if len(shape) == 4 else (shape[0], shape[1] // 2, shape[2] // 2)
         if min(height, width) < 1:
             raise InputError(
                 f"layer {self.name!r}: a 2×2 max-pool needs at least 2×2 pixels; it gets {shape[-2]}×{shape[-1]}. "

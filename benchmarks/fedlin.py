@@ -58,9 +58,9 @@ def run(repeat: int) -> Report:
         Goal("largest relative difference of iterates", off, at_most=1e-9, same=True),
     ]
     notes = [
-        f"{ROUNDS} rounds a call, everything included that ud.run does, on {cores()} devices. undrift records loss, gap, distance,",
-        "gradients and drift in every round unless it says otherwise; NumPy records nothing. The experts step as written;",
-        "NumPy's closed form is made once, because τ_i is the same in every round.",
+        f"{ROUNDS} rounds a call, everything included that ud.run does, on {cores()} devices. undrift records loss, gap,",
+        "distance, gradients and drift in every round unless it says otherwise; NumPy records nothing. The experts step as",
+        "the algorithm is written; NumPy's closed form is made once, because τ_i is the same in every round.",
     ]
     return Report("fedlin", "FedLin on (14), 20 clients of 500 × 100, τ from 2 to 100, float64", rows, goals, notes)
 

@@ -63,7 +63,7 @@ def _through_xla(x: Array, weight: Array, tile: int) -> Array:
 
 
 def _through_patches(x: Array, weight: Array, tile: int) -> Array:
-    out, channels, kernel, _ = weight.shape
+    out, kernel = weight.shape[0], weight.shape[2]
     batch = x.shape[-1]
     rows, columns = ((size - kernel + 1) // tile for size in x.shape[1:3])
     if tile == 1:

@@ -52,10 +52,10 @@ class Sparse(Packed):
             if len(found) != k:
                 raise WireError(f"a bitmap of this message marks {k} places, got {len(found)}")
         else:
-            found = np.frombuffer(places, _index_dtype(self.dim)).astype(np.int64)
+            found = np.frombuffer(places, _index_dtype(self.dim))
             if found.max(initial=0) >= self.dim:
                 raise WireError(f"places are below the dimension d = {self.dim}, got {found.max()}")
-            if np.any(np.diff(found) <= 0):
+            if not (found[1:] > found[:-1]).all():
                 raise WireError("places ascend and none comes twice, got another order")
         return Sparse(values, found.astype(np.int32), self.dim)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import abc
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .errors import NotFiniteError, WireError
+
+LITTLE = sys.byteorder == "little"  # this machine writes numbers as they travel
 
 
 class Packed(abc.ABC):
@@ -87,7 +90,8 @@ class Form:
     """The shapes of a message, looked at once by those who send or receive many of its kind."""
 
     def __init__(self, like: Any) -> None:
-        nodes, self.structure = jax.tree.flatten(like, is_leaf=_is_packed)
+        nodes, structure = jax.tree.flatten(like, is_leaf=_is_packed)
+        self.structure: Any = structure
         sizes = [_size(node) for node in nodes]
         self.size = sum(sizes)
         self.readers = [_reader(node, start) for node, start in zip(nodes, _starts(sizes), strict=True)]
@@ -149,7 +153,13 @@ def _encode(node: Any) -> bytes:
 
 def _bytes_of(array: Any) -> bytes:
     array = np.asarray(array)
-    return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    if not _is_little(array.dtype):
+        array = array.astype(array.dtype.newbyteorder("<"))
+    return array.tobytes()
+
+
+def _is_little(dtype: np.dtype[Any]) -> bool:
+    return LITTLE and dtype.isnative
 
 
 def _written(part: Packed) -> bytes:
@@ -168,9 +178,11 @@ def _reader(like: Any, start: int) -> Callable[[bytes], Any]:
         return lambda payload: like.from_wire(payload[start:end])
     dtype, shape = np.dtype(like.dtype), np.shape(like)
     little, truth = dtype.newbyteorder("<"), dtype == np.bool_
+    if _is_little(dtype) and len(shape) == 1 and not truth:
+        return lambda payload: np.frombuffer(payload[start:end], dtype)  # most parts are vectors
 
     def read(payload: bytes) -> np.ndarray:
-        own = payload[start:end]  # a copy, unless it is all there is: numbers inside of bytes need not be aligned
+        own = payload[start:end]  # where it is not all there is, a copy: numbers amidst bytes need not be aligned
         if truth:
             _check_truth(own)
         return np.frombuffer(own, little).astype(dtype, copy=False).reshape(shape)

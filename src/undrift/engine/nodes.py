@@ -64,7 +64,8 @@ class ClientNode:
     def begin(self, frame: bytes) -> Callable[[], bytes]:
         """Begin to work on a message in its envelope; what is returned waits for the answer and puts it into its own."""
         told, payload = envelope.unseal(frame)
-        envelope.must_be(told, Envelope(envelope.DOWN, self.parts.run_name, self.number, *told[3:]))
+        if told[:3] != (mine := (envelope.DOWN, self.parts.run_name, self.number)):
+            envelope.must_be(told, Envelope(*mine, *told[3:]))
         reply = self._begin(Call(told.place, told.round, told.repeat), told.steps, payload)
         return lambda: envelope.seal(told.reply(), reply())
 
@@ -220,20 +221,21 @@ class ServerNode:
             return
         account, (down, up), moment = step.account, self.parts.forms[call.place], (call.round, call.repeat)
         server = self.memory if step.prepare is None else self.parts.prepare(call.place)(self.memory, *moment)
-        payloads = self._messages(step, call, server, ids, steps)
-        replies = self.transport.deliver(call, payloads)
+        messages = self._messages(step, call, server, ids, steps)
+        replies = self.transport.deliver(call, messages)
         answers = self._answers(call, ids, replies, up)
+        payloads = [messages[i][1] for i in ids.tolist()]
         if account.on_wire:  # a client drawn twice is spoken to once but counted twice, as in the simulation
-            self.travelled[account.down_link] += sum(len(payloads[int(i)][1]) for i in ids)
-            self.travelled[account.up_link] += sum(len(replies[int(i)]) for i in ids)
+            self.travelled[account.down_link] += sum(map(len, payloads))
+            self.travelled[account.up_link] += sum(len(replies[i]) for i in ids.tolist())
         if not self.weights[ids].sum() > 0:
             return
         ups = _stack(answers)
-        ends = self._ends(step, call.place, [payloads[int(i)][1] for i in ids], ups, down)
+        downs = () if account.endpoint is None else _read_again(payloads, down)
         receive = self.parts.receive(call.place)
         slots = _stack([self.slots[i] for i in ids])
         members = ids.astype(np.int32), steps.astype(np.int32)
-        self.memory, slots = receive(server, slots, ups, *members, *moment)
+        self.memory, slots, ends = receive(server, slots, downs, ups, *members, *moment)
         self._keep(ids, slots)
         self._notice(ids, ups, ends)
 
@@ -303,24 +305,17 @@ class ServerNode:
             for k, i in enumerate(ids.tolist()):
                 self.slots[i] = take(slots, k)
 
-    def _ends(self, step: Exchange, place: int, payloads: list[bytes], ups: Any, form: wire.Form) -> jax.Array | None:
-        """Where the local paths ended, if anywhere; `payloads`: what the members were told, read with this form."""
-        if step.account.endpoint is None:
-            return None
-        told = {payload: form.decode(payload, not_finite=True) for payload in set(payloads)}  # its own words
-        ends: jax.Array = self.parts.endpoints(place)(_stack([told[payload] for payload in payloads]), ups)
-        return ends
-
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges ends in an error of its own
-    def _notice(self, ids: np.ndarray, ups: Any, ends: jax.Array | None) -> None:
-        """What people want to know of these answers."""
+    def _notice(self, ids: np.ndarray, ups: Any, ends: Any) -> None:
+        """What people want to know of these answers; `ends`: of the local paths, or () where there are none."""
         seen = self.seen
         if seen.suspect < 0 and self.not_finite and not _finite(ups):  # else it would not have been let in
             seen = seen._replace(suspect=next(int(i) for k, i in enumerate(ids) if not _finite(take(ups, k))))
-        if ends is not None:
-            places, share = np.asarray(ends), self.weights[ids].astype(np.float64)
+        if not isinstance(ends, tuple):
+            places, share, everyone = np.asarray(ends), self.weights[ids].astype(np.float64), ids.tolist()
             away = np.linalg.norm(places - weighted_on_host(share / share.sum(), places), axis=1)
-            own = {int(i): float(np.fmax(seen.drifts.get(int(i), np.nan), a)) for i, a in zip(ids, away, strict=True)}
+            farthest = np.fmax([seen.drifts.get(i, np.nan) for i in everyone], away).tolist()
+            own = dict(zip(everyone, farthest, strict=True))
             seen = seen._replace(
                 drift=float(np.maximum(seen.drift, np.mean(away))),
                 drift_worst=float(np.maximum(seen.drift_worst, np.max(away))),
@@ -334,9 +329,16 @@ def _stack(trees: list[Any]) -> Any:
 
     def stack(*leaves: Any) -> Any:
         own = [_on_host(leaf) for leaf in leaves]
-        return np.stack(own) if isinstance(own[0], np.ndarray) else jnp.stack(own)
+        return np.array(own) if isinstance(own[0], np.ndarray) else jnp.stack(own)
 
     return jax.tree.map(stack, *trees)
+
+
+def _read_again(payloads: list[bytes], form: wire.Form) -> Any:
+    """What members were told, the server's own words, as one tree; messages that all got are read once."""
+    different = {payload: k for k, payload in enumerate(dict.fromkeys(payloads))}
+    told = _stack([form.decode(payload, not_finite=True) for payload in different])
+    return take(told, np.array([different[payload] for payload in payloads]))
 
 
 def _on_host(leaf: Any) -> Any:

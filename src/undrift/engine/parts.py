@@ -71,14 +71,21 @@ class Parts:
         )
 
     def receive(self, place: int) -> Callable[..., Any]:
-        """(server, slots, ups, ids, steps, round, repeat) -> (server, slots)."""
+        """(server, slots, downs, ups, ids, steps, round, repeat) -> (server, slots, where the local paths ended).
+
+        The paths of exchanges without an endpoint have none, (): nobody looks at their downs.
+        """
         run = self.contract
 
-        def play(server: Any, slots: Any, ups: Any, ids: Any, steps: Any, round: Any, repeat: Any) -> Any:
+        def play(
+            server: Any, slots: Any, downs: Any, ups: Any, ids: Any, steps: Any, round: Any, repeat: Any
+        ) -> tuple[Any, Any, Any]:
             step = run.algorithm_at(round).exchanges[place]
             key = exchange_key(run.key, round, step.name, repeat)
             cohort = self.cohort(ids, steps, key, place in self.in_turn, place < self.opening)
-            return step.receive(server, slots, ups, cohort)
+            endpoint = step.account.endpoint
+            ends = () if endpoint is None else jax.vmap(endpoint)(downs, ups)
+            return *step.receive(server, slots, ups, cohort), ends
 
         return self._once(("receive", place), play)
 
@@ -138,12 +145,6 @@ class Parts:
 
         return self._once(("prepare", place), play)
 
-    def endpoints(self, place: int) -> Callable[..., Any]:
-        """(downs, ups) -> where the local paths ended, for many clients at once."""
-        endpoint = self.contract.algorithm.exchanges[place].account.endpoint
-        assert endpoint is not None
-        return self._once(("endpoints", place), lambda downs, ups: jax.vmap(endpoint)(downs, ups))
-
     @cached_property
     def forms(self) -> list[tuple[wire.Form, wire.Form]]:
         """How the messages down and up are read, by place."""
@@ -180,10 +181,13 @@ class Parts:
 
     def check(self, call: Call, steps: int) -> None:
         """Refuse a call that no program of this run can make."""
-        places = len(self.contract.shapes)
-        if call.place != MEASURE and not 0 <= call.place < places:
-            raise WireError(f"the exchanges of this run have the places 0 … {places - 1}, got {call.place}")
-        for name, value in (("round", call.round), ("repeat", call.repeat), ("steps", steps)):
+        place, round, repeat = call
+        places = len(self.forms)
+        if place != MEASURE and not 0 <= place < places:
+            raise WireError(f"the exchanges of this run have the places 0 … {places - 1}, got {place}")
+        if min(round, repeat, steps) >= 0 and max(round, repeat, steps) < 2**31:
+            return
+        for name, value in (("round", round), ("repeat", repeat), ("steps", steps)):
             if not 0 <= value < 2**31:
                 raise WireError(f"{name} must be at least 0 and below 2**31, got {value}")
 

@@ -38,7 +38,7 @@ class Envelope(NamedTuple):
 
     def reply(self) -> Envelope:
         """Of the answer to this message."""
-        return self._replace(direction=UP)
+        return Envelope(UP, *self[1:])
 
 
 def seal(envelope: Envelope, payload: bytes) -> bytes:
@@ -58,16 +58,16 @@ def unseal(frame: bytes) -> tuple[Envelope, bytes]:
         raise WireError(f"a frame is bytes, got {type(frame).__name__}")
     if len(frame) < OVERHEAD:
         raise WireError(f"a frame has at least {OVERHEAD} bytes, got {len(frame)}: it was cut")
-    header, payload = frame[: _HEADER.size], frame[OVERHEAD:]
-    magic, version, *fields, length = _HEADER.unpack(header)
+    payload = frame[OVERHEAD:]
+    magic, version, *fields, length = _HEADER.unpack_from(frame)
     if magic != MAGIC:
         raise WireError(f"a frame begins with {MAGIC!r}, got {magic!r}: the other end does not speak undrift")
     if version != VERSION:
         raise WireError(f"version {VERSION} of the protocol is spoken here, got {version}: install the same undrift")
     if length != len(payload):
         raise WireError(f"this frame announces {length} bytes, got {len(payload)}: it was cut or padded")
-    (checksum,) = _CHECKSUM.unpack(frame[_HEADER.size : OVERHEAD])
-    if checksum != zlib.crc32(payload, zlib.crc32(header)):
+    (checksum,) = _CHECKSUM.unpack_from(frame, _HEADER.size)
+    if checksum != zlib.crc32(payload, zlib.crc32(frame[: _HEADER.size])):
         raise WireError("the checksum of a frame does not fit: it was damaged on its way")
     return Envelope(*fields), payload
 

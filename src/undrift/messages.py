@@ -6,7 +6,7 @@ Every kind has one encoding: places ascend, unused bits are zero, scales are not
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -52,10 +52,12 @@ class Sparse(Packed):
             if len(found) != k:
                 raise WireError(f"a bitmap of this message marks {k} places, got {len(found)}")
         else:
-            found = np.frombuffer(places, _index_dtype(self.dim)).astype(np.int64)
-            if found.max(initial=0) >= self.dim:
-                raise WireError(f"places are below the dimension d = {self.dim}, got {found.max()}")
-            if np.any(np.diff(found) <= 0):
+            found = np.frombuffer(places, _index_dtype(self.dim))
+            ascending = bool((found[1:] > found[:-1]).all())
+            largest = int(found[-1] if ascending and k else found.max(initial=0))
+            if largest >= self.dim:
+                raise WireError(f"places are below the dimension d = {self.dim}, got {largest}")
+            if not ascending:
                 raise WireError("places ascend and none comes twice, got another order")
         return Sparse(values, found.astype(np.int32), self.dim)
 
@@ -126,6 +128,7 @@ class Levels(Packed):
         return (2 * self.levels).bit_length()
 
 
+@cache
 def _index_dtype(dim: int) -> np.dtype[Any]:
     return np.dtype("u1" if dim <= 2**8 else "<u2" if dim <= 2**16 else "<u4")
 

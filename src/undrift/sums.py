@@ -68,13 +68,14 @@ def weighted_on_host(weights: Any, rows: Any) -> np.ndarray:
         _halved(weights[k : k + step].reshape(-1, *(1,) * (rows.ndim - 1)) * np.asarray(rows[k : k + step], np.float64))
         for k in range(0, len(rows), step)
     ]
-    return _halved(np.stack(parts))
+    return parts[0] if len(parts) == 1 else _halved(np.stack(parts))
 
 
 def _halved(rows: np.ndarray) -> np.ndarray:
     while len(rows) > 1:
-        half = len(rows) // 2
-        rows = np.concatenate([rows[:half] + rows[half : 2 * half], rows[2 * half :]])
+        half, alone = len(rows) // 2, rows[len(rows) // 2 * 2 :]
+        rows = rows[:half] + rows[half : 2 * half]
+        rows = np.concatenate([rows, alone]) if len(alone) else rows
     return rows[0]
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import abc
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .errors import NotFiniteError, WireError
+
+LITTLE = sys.byteorder == "little"  # this machine writes numbers as they travel
 
 
 class Packed(abc.ABC):
@@ -84,12 +87,20 @@ def decode(payload: bytes, like: Any, *, not_finite: bool = False) -> Any:
 
 
 class Form:
-    """The shapes of a message, looked at once by those who receive many of its kind."""
+    """The shapes of a message, looked at once by those who send or receive many of its kind."""
 
     def __init__(self, like: Any) -> None:
-        nodes, self.structure = jax.tree.flatten(like, is_leaf=_is_packed)
-        self.parts: list[tuple[int, Any]] = [(_size(node), _reader(node)) for node in nodes]
-        self.size = sum(length for length, _ in self.parts)
+        nodes, structure = jax.tree.flatten(like, is_leaf=_is_packed)
+        self.structure: Any = structure
+        sizes = [_size(node) for node in nodes]
+        self.size = sum(sizes)
+        self.readers = [_reader(node, start) for node, start in zip(nodes, _starts(sizes), strict=True)]
+        self.writers = [_written if isinstance(node, Packed) else _bytes_of for node in nodes]
+
+    def encode(self, message: Any) -> bytes:
+        """See `encode`; the message must have this form."""
+        nodes = self.structure.flatten_up_to(message)
+        return b"".join([write(node) for write, node in zip(self.writers, nodes, strict=True)])
 
     def decode(self, payload: bytes, *, not_finite: bool = False) -> Any:
         """See `decode`."""
@@ -99,17 +110,14 @@ class Form:
             raise WireError(
                 f"a message of this exchange has {self.size} bytes, got {len(payload)}: it was cut or padded"
             )
-        decoded, position = [], 0
-        for length, read in self.parts:
-            decoded.append(read(payload if length == self.size else payload[position : position + length]))
-            position += length
+        decoded = [read(payload) for read in self.readers]
         if not not_finite:
             for number, node in enumerate(decoded):
                 if not finite(node):
                     raise NotFiniteError(
                         f"a message holds finite numbers, part {number + 1} of {len(decoded)} does not"
                     )
-        return jax.tree.unflatten(self.structure, decoded)
+        return self.structure.unflatten(decoded)
 
 
 def finite(part: Any) -> bool:
@@ -140,23 +148,44 @@ def _size(node: Any) -> int:
 
 
 def _encode(node: Any) -> bytes:
-    if isinstance(node, Packed):
-        return node.to_wire()
-    array = np.asarray(node)
-    return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    return node.to_wire() if isinstance(node, Packed) else _bytes_of(node)
 
 
-def _reader(like: Any) -> Callable[[bytes], Any]:
-    """What makes a part of its bytes."""
+def _bytes_of(array: Any) -> bytes:
+    array = np.asarray(array)
+    if not _is_little(array.dtype):
+        array = array.astype(array.dtype.newbyteorder("<"))
+    return array.tobytes()
+
+
+def _is_little(dtype: np.dtype[Any]) -> bool:
+    return LITTLE and dtype.isnative
+
+
+def _written(part: Packed) -> bytes:
+    return part.to_wire()
+
+
+def _starts(sizes: list[int]) -> list[int]:
+    """Where parts of these sizes begin that lie one behind the other."""
+    return [sum(sizes[:k]) for k in range(len(sizes))]
+
+
+def _reader(like: Any, start: int) -> Callable[[bytes], Any]:
+    """What makes a part of the payload in which its bytes begin there."""
+    end = start + _size(like)
     if isinstance(like, Packed):
-        return like.from_wire
+        return lambda payload: like.from_wire(payload[start:end])
     dtype, shape = np.dtype(like.dtype), np.shape(like)
-    little = dtype.newbyteorder("<")
+    little, truth = dtype.newbyteorder("<"), dtype == np.bool_
+    if _is_little(dtype) and len(shape) == 1 and not truth:
+        return lambda payload: np.frombuffer(payload[start:end], dtype)  # most parts are vectors
 
     def read(payload: bytes) -> np.ndarray:
-        if dtype == np.bool_:
-            _check_truth(payload)
-        return np.frombuffer(payload, little).astype(dtype, copy=False).reshape(shape)
+        own = payload[start:end]  # where it is not all there is, a copy: numbers amidst bytes need not be aligned
+        if truth:
+            _check_truth(own)
+        return np.frombuffer(own, little).astype(dtype, copy=False).reshape(shape)
 
     return read
 

@@ -2,7 +2,7 @@
 
 With ten clients of m in a round, no operation of a round may touch an array with m rows, except where rows are read from it or
 put into it. Evaluation does, and is therefore looked for in the conditional that plays it where it is due. And a kind of run is
-traced and compiled once.
+traced and compiled once. By messages, an exchange is one compiled call for each client and few at the server.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import undrift as ud
 from undrift import precision
 from undrift.engine import description, layout, simulate
 from undrift.engine.layout import message_shapes
+from undrift.engine.loopback import nodes_for
+from undrift.engine.parts import Parts
 
 CLIENTS = 211  # found nowhere else in the shapes of a program
 FREE = {"parameter", "get-tuple-element", "tuple", "bitcast", "while", "constant", "conditional", "call"}
@@ -145,3 +147,39 @@ def test_a_kind_of_run_is_traced_once_and_its_messages_are_looked_at_once(monkey
         ud.run(ud.fedprox(eta=eta, beta=0.5), linear(), rounds=3, seed=seed, **SOME)
     assert simulate.compilations["fedprox"] == before + 1
     assert looked["shapes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "exchanges", "each"),
+    [
+        (ud.fedavg(eta=0.1), 1, {"send": 1, "client": CLIENTS, "receive": 1}),
+        (ud.scaffold(eta=0.1), 1, {"send": 1, "client": CLIENTS, "receive": 1}),
+        (ud.fedlin(eta=0.1), 2, {"send": 1, "client": CLIENTS, "receive": 1}),
+        (ud.compressed(ud.fedavg(eta=0.1), up=TOP), 1, {"prepare": 1, "send": 1, "client": CLIENTS, "receive": 1}),
+    ],
+    ids=["fedavg", "scaffold", "fedlin", "compressed fedavg"],
+)
+def test_an_exchange_by_messages_is_one_compiled_call_a_client_and_two_at_the_server(
+    method, exchanges, each, monkeypatch
+):
+    called = Counter()
+    once = Parts._once
+
+    def counted(self, name, function):
+        compiled = once(self, name, function)
+
+        def call(*given):
+            called[name[0]] += 1
+            return compiled(*given)
+
+        return call
+
+    monkeypatch.setattr(Parts, "_once", counted)
+    run = ud.describe(method, linear(), rounds=3, steps=2).to_play()
+    with precision.scope(run.population.dtype):
+        server = nodes_for(run)
+        for t in (0, 1, 2):
+            server.play_round(t)
+        called.clear()
+        server.play_round(3)
+    assert called == {name: count * exchanges for name, count in each.items()}

@@ -146,7 +146,7 @@ def test_the_servers_sum_in_message_passing():
     parts = Parts(ud.describe(ud.fedsgd(eta=1.0), problem, rounds=1).contract)
     with precision.scope("float32"):
         ids, ones = np.arange(m, dtype=np.int32), np.ones(m, np.int32)
-        x, _ = parts.receive(0)(jnp.zeros(1), (), jnp.asarray(-b), ids, ones, jax.random.key(0), 1)
+        x, _, _ = parts.receive(0)(jnp.zeros(1), (), (), jnp.asarray(-b), ids, ones, 1, 0)
     assert off(x, np.full(m, 1 / m), b) <= UNITS
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -28,11 +29,11 @@ class Shapes:
     down: Any
     up: Any
 
-    @property
+    @cached_property
     def down_bytes(self) -> int:
         return wire.size(self.down)
 
-    @property
+    @cached_property
     def up_bytes(self) -> int:
         return wire.size(self.up)
 

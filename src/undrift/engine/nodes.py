@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import envelope, wire
+from ..envelope import Envelope
 from ..errors import NotFiniteError, WireError
 from ..plan import Draw
 from ..problems.base import Problem
@@ -46,6 +47,9 @@ class ClientNode:
 
     def __init__(self, number: int, problem: Problem, parts: Parts, *, not_finite: bool = False) -> None:
         self.number, self.problem, self.parts, self.not_finite = number, problem, parts, not_finite
+        self._leaves, structure = jax.tree.flatten(problem)
+        self._play = [parts.client(place, structure) for place in range(len(parts.forms))]
+        self._measure = parts.measure(structure)
         self.forget()
 
     def forget(self) -> None:
@@ -55,32 +59,43 @@ class ClientNode:
 
     def answer(self, frame: bytes) -> bytes:
         """The answer to one message in its envelope, in its own."""
+        return self.begin(frame)()
+
+    def begin(self, frame: bytes) -> Callable[[], bytes]:
+        """Begin to work on a message in its envelope; what is returned waits for the answer and puts it into its own."""
         told, payload = envelope.unseal(frame)
-        envelope.must_be(told, told._replace(direction=envelope.DOWN, run=self.parts.run_name, client=self.number))
-        reply = self.handle(Call(told.place, told.round, told.repeat), told.steps, payload)
-        return envelope.seal(told.reply(), reply)
+        if told[:3] != (mine := (envelope.DOWN, self.parts.run_name, self.number)):
+            envelope.must_be(told, Envelope(*mine, *told[3:]))
+        reply = self._begin(Call(told.place, told.round, told.repeat), told.steps, payload)
+        return lambda: envelope.seal(told.reply(), reply())
 
     def handle(self, call: Call, steps: int, payload: bytes) -> bytes:
         """The answer to one message."""
+        return self._begin(call, steps, payload)()
+
+    def _begin(self, call: Call, steps: int, payload: bytes) -> Callable[[], bytes]:
+        """JAX computes behind the scenes: only who wants the numbers waits for them."""
         self.parts.check(call, steps)
         if call.place == MEASURE:
-            return self._measure(payload)
+            return self._begin_measuring(payload)
 
         def where() -> str:
             exchange = self.parts.exchange_name(call.place)
             return f"what client {self.number} was told in exchange {exchange} of round {call.round}"
 
-        down = _arrived(payload, self.parts.forms[call.place][0], self.not_finite, where)
+        told, answered = self.parts.forms[call.place]
+        down = _arrived(payload, told, self.not_finite, where)
         numbers = np.array([steps, self.number, call.round, call.repeat], np.int32)
-        self.memory, up = self.parts.client(call.place)(self.problem, self.memory, down, numbers)
-        return wire.encode(up)
+        self.memory, up = self._play[call.place](self._leaves, self.memory, down, numbers)
+        return lambda: answered.encode(up)
 
-    def _measure(self, payload: bytes) -> bytes:
+    def _begin_measuring(self, payload: bytes) -> Callable[[], bytes]:
         """(x, x*) or x alone, told apart by their length."""
         form = self.parts.questions[len(payload) > self.parts.contract.x0.nbytes]
         where = f"the model that client {self.number} is to evaluate"
         x, optimum = _arrived(payload, form, self.not_finite, lambda: where)
-        return wire.encode(self.parts.measure(self.problem, self.memory, x, optimum))
+        found = self._measure(self._leaves, self.memory, x, optimum)
+        return lambda: wire.encode(found)
 
 
 class Seen(NamedTuple):
@@ -204,43 +219,41 @@ class ServerNode:
     def _exchange(self, step: Exchange, call: Call, ids: np.ndarray, steps: np.ndarray) -> None:
         if not len(ids):
             return
-        account, (down, up) = step.account, self.parts.forms[call.place]
-        key = self.parts.key(call.place)(call.round, call.repeat)
-        server = self.memory if step.prepare is None else self.parts.prepare(call.place)(self.memory, key, call.round)
-        payloads = self._messages(step, call, server, ids, steps)
-        replies = self.transport.deliver(call, payloads)
+        account, (down, up), moment = step.account, self.parts.forms[call.place], (call.round, call.repeat)
+        server = self.memory if step.prepare is None else self.parts.prepare(call.place)(self.memory, *moment)
+        messages = self._messages(step, call, server, ids, steps)
+        replies = self.transport.deliver(call, messages)
         answers = self._answers(call, ids, replies, up)
+        payloads = [messages[i][1] for i in ids.tolist()]
         if account.on_wire:  # a client drawn twice is spoken to once but counted twice, as in the simulation
-            self.travelled[account.down_link] += sum(len(payloads[int(i)][1]) for i in ids)
-            self.travelled[account.up_link] += sum(len(replies[int(i)]) for i in ids)
+            self.travelled[account.down_link] += sum(map(len, payloads))
+            self.travelled[account.up_link] += sum(len(replies[i]) for i in ids.tolist())
         if not self.weights[ids].sum() > 0:
             return
         ups = _stack(answers)
-        self._notice(step, call.place, ids, [payloads[int(i)][1] for i in ids], ups, down)
+        downs = () if account.endpoint is None else _read_again(payloads, down)
         receive = self.parts.receive(call.place)
         slots = _stack([self.slots[i] for i in ids])
         members = ids.astype(np.int32), steps.astype(np.int32)
-        self.memory, slots = receive(server, slots, ups, *members, key, call.round)
+        self.memory, slots, ends = receive(server, slots, downs, ups, *members, *moment)
         self._keep(ids, slots)
+        self._notice(ids, ups, ends)
 
     def _messages(
         self, step: Exchange, call: Call, server: Any, ids: np.ndarray, steps: np.ndarray
     ) -> dict[int, tuple[int, bytes]]:
         """client -> (τ_i, what it is told)."""
-        send = self.parts.send(call.place)
+        send, form = self.parts.send(call.place), self.parts.forms[call.place][0]
         alike = not jax.tree.leaves(self.slots[ids[0]])  # the server keeps nothing for each: all are told the same
-        found: dict[int, tuple[int, bytes]] = {}
-        payload = b""
-        for k, (i, s) in enumerate(zip(ids.tolist(), steps.tolist(), strict=True)):
-            if k == 0 or not alike:
-                message = jax.device_get(send(server, self.slots[i], call.round))
-                if not self.not_finite and not _finite(message):
-                    raise NotFiniteError(
-                        f"what the server would tell client {i} in exchange {step.name!r} of round {call.round} is not finite"
-                    )
-                payload = wire.encode(message)
-            found[i] = s, payload
-        return found
+        spoken_to = ids[:1].tolist() if alike else ids.tolist()
+        messages = [send(server, self.slots[i], call.round) for i in spoken_to]
+        for i, message in zip(spoken_to, messages, strict=True):
+            if not self.not_finite and not _finite(message):
+                raise NotFiniteError(
+                    f"what the server would tell client {i} in exchange {step.name!r} of round {call.round} is not finite"
+                )
+        payloads = [form.encode(message) for message in messages] * (len(ids) if alike else 1)
+        return dict(zip(ids.tolist(), zip(steps.tolist(), payloads, strict=True), strict=True))
 
     def _answers(self, call: Call, ids: np.ndarray, replies: Mapping[int, bytes], form: wire.Form) -> list[Any]:
         """What the clients answered, decoded; all of it is checked before anything is used."""
@@ -293,20 +306,16 @@ class ServerNode:
                 self.slots[i] = take(slots, k)
 
     @np.errstate(over="ignore", invalid="ignore")  # a run that diverges ends in an error of its own
-    def _notice(
-        self, step: Exchange, place: int, ids: np.ndarray, payloads: list[bytes], ups: Any, form: wire.Form
-    ) -> None:
-        """What people want to know of these answers; `payloads`: what the members were told, read with this form."""
+    def _notice(self, ids: np.ndarray, ups: Any, ends: Any) -> None:
+        """What people want to know of these answers; `ends`: of the local paths, or () where there are none."""
         seen = self.seen
         if seen.suspect < 0 and self.not_finite and not _finite(ups):  # else it would not have been let in
             seen = seen._replace(suspect=next(int(i) for k, i in enumerate(ids) if not _finite(take(ups, k))))
-        if step.account.endpoint is not None:
-            told = {payload: form.decode(payload, not_finite=True) for payload in payloads}  # its own words
-            downs = _stack([told[payload] for payload in payloads])
-            ends = np.asarray(self.parts.endpoints(place)(downs, ups))
-            share = self.weights[ids].astype(np.float64)
-            away = np.linalg.norm(ends - weighted_on_host(share / share.sum(), ends), axis=1)
-            own = {int(i): float(np.fmax(seen.drifts.get(int(i), np.nan), a)) for i, a in zip(ids, away, strict=True)}
+        if not isinstance(ends, tuple):
+            places, share, everyone = np.asarray(ends), self.weights[ids].astype(np.float64), ids.tolist()
+            away = np.linalg.norm(places - weighted_on_host(share / share.sum(), places), axis=1)
+            farthest = np.fmax([seen.drifts.get(i, np.nan) for i in everyone], away).tolist()
+            own = dict(zip(everyone, farthest, strict=True))
             seen = seen._replace(
                 drift=float(np.maximum(seen.drift, np.mean(away))),
                 drift_worst=float(np.maximum(seen.drift_worst, np.max(away))),
@@ -320,9 +329,16 @@ def _stack(trees: list[Any]) -> Any:
 
     def stack(*leaves: Any) -> Any:
         own = [_on_host(leaf) for leaf in leaves]
-        return np.stack(own) if isinstance(own[0], np.ndarray) else jnp.stack(own)
+        return np.array(own) if isinstance(own[0], np.ndarray) else jnp.stack(own)
 
     return jax.tree.map(stack, *trees)
+
+
+def _read_again(payloads: list[bytes], form: wire.Form) -> Any:
+    """What members were told, the server's own words, as one tree; messages that all got are read once."""
+    different = {payload: k for k, payload in enumerate(dict.fromkeys(payloads))}
+    told = _stack([form.decode(payload, not_finite=True) for payload in different])
+    return take(told, np.array([different[payload] for payload in payloads]))
 
 
 def _on_host(leaf: Any) -> Any:

@@ -41,14 +41,18 @@ class Parts:
         self.contract = contract
         self.in_turn = _places_in_turn(contract)
         self.opening = len(exchanges(contract.algorithm.start))  # exchanges before round 1, which all m clients play
-        self._compiled: dict[tuple[str, int], Callable[..., Any]] = {}
+        self._compiled: dict[tuple[Any, ...], Callable[..., Any]] = {}
         self._answer_forms: dict[bool, wire.Form] = {}
 
-    def client(self, place: int) -> Callable[..., Any]:
-        """(problem of the client, memory, down, [τ, number, round, repeat]) -> (memory, up)."""
+    def client(self, place: int, structure: Any) -> Callable[..., Any]:
+        """(leaves of the client's problem, memory, down, [τ, number, round, repeat]) -> (memory, up).
+
+        `structure`: of its problem, a tree that Python would have to take apart again for every message.
+        """
         run = self.contract
 
-        def play(problem: Problem, memory: Any, down: Any, numbers: Any) -> Any:
+        def play(leaves: list[Any], memory: Any, down: Any, numbers: Any) -> Any:
+            problem = jax.tree.unflatten(structure, leaves)
             steps, number, round, repeat = numbers
             step = run.algorithm_at(round).exchanges[place]
             own_key = jax.random.fold_in(exchange_key(run.key, round, step.name, repeat), number)
@@ -57,23 +61,33 @@ class Parts:
             local = Local(loss_of(problem), steps, own_key, round, number, run.oracle, steps_key, stride)
             return step.client(memory, down, local)
 
-        return self._once("client", place, play)
+        return self._once(("client", place, structure), play)
 
     def send(self, place: int) -> Callable[..., Any]:
         """(server, slot, round) -> down."""
         run = self.contract
         return self._once(
-            "send", place, lambda server, slot, t: run.algorithm_at(t).exchanges[place].send(server, slot)
+            ("send", place), lambda server, slot, t: run.algorithm_at(t).exchanges[place].send(server, slot)
         )
 
     def receive(self, place: int) -> Callable[..., Any]:
-        """(server, slots, ups, ids, steps, key, round) -> (server, slots)."""
+        """(server, slots, downs, ups, ids, steps, round, repeat) -> (server, slots, where the local paths ended).
 
-        def play(server: Any, slots: Any, ups: Any, ids: Any, steps: Any, key: Any, round: Any) -> Any:
+        The paths of exchanges without an endpoint have none, (): nobody looks at their downs.
+        """
+        run = self.contract
+
+        def play(
+            server: Any, slots: Any, downs: Any, ups: Any, ids: Any, steps: Any, round: Any, repeat: Any
+        ) -> tuple[Any, Any, Any]:
+            step = run.algorithm_at(round).exchanges[place]
+            key = exchange_key(run.key, round, step.name, repeat)
             cohort = self.cohort(ids, steps, key, place in self.in_turn, place < self.opening)
-            return self.contract.algorithm_at(round).exchanges[place].receive(server, slots, ups, cohort)
+            endpoint = step.account.endpoint
+            ends = () if endpoint is None else jax.vmap(endpoint)(downs, ups)
+            return *step.receive(server, slots, ups, cohort), ends
 
-        return self._once("receive", place, play)
+        return self._once(("receive", place), play)
 
     def cohort(self, ids: Any, steps: Any, key: Any, in_turn: bool = False, opening: bool = False) -> Cohort:
         """Those that answered."""
@@ -85,15 +99,17 @@ class Parts:
         again = None if opening or run.distinct else drawn_again(ids)
         return Cohort(ids, steps, weights, counts, None, key, again=again)
 
-    @cached_property
-    def measure(self) -> Callable[..., Any]:
-        """(problem of the client, memory, x, x* or ()) -> what it answers about x, and what the method wants to know."""
+    def measure(self, structure: Any) -> Callable[..., Any]:
+        """(leaves of the client's problem, memory, x, x* or ()) -> what it answers about x, and what the method wants to know.
 
-        def play(problem: Problem, memory: Any, x: jax.Array, optimum: Any) -> Any:
-            loss = loss_of(problem)
+        `structure`: of its problem, as above.
+        """
+
+        def play(leaves: list[Any], memory: Any, x: jax.Array, optimum: Any) -> Any:
+            loss = loss_of(jax.tree.unflatten(structure, leaves))
             return self._answer(loss, memory, x, None if isinstance(optimum, tuple) else optimum)
 
-        return jax.jit(play)
+        return self._once(("measure", structure), play)
 
     def answer_form(self, knows_optimum: bool) -> wire.Form:
         """How answers about a model are read."""
@@ -118,26 +134,16 @@ class Parts:
         told = () if diagnosis is None else diagnosis.client(memory, x, loss)
         return loss.measure(x, optimum, self.contract.per_client), told
 
-    def key(self, place: int) -> Callable[..., Any]:
-        """(round, repeat) -> the randomness of an exchange."""
-        run, name = self.contract, self.contract.algorithm.exchanges[place].name
-        return self._once("key", place, lambda round, repeat: exchange_key(run.key, round, name, repeat))
-
     def prepare(self, place: int) -> Callable[..., Any]:
-        """(server, key, round) -> server: what it does once before it speaks to anyone."""
+        """(server, round, repeat) -> server: what it does once before it speaks to anyone."""
         run = self.contract
 
-        def play(server: Any, key: Any, round: Any) -> Any:
-            prepare = run.algorithm_at(round).exchanges[place].prepare
-            return server if prepare is None else prepare(server, key)
+        def play(server: Any, round: Any, repeat: Any) -> Any:
+            step = run.algorithm_at(round).exchanges[place]
+            key = exchange_key(run.key, round, step.name, repeat)
+            return server if step.prepare is None else step.prepare(server, key)
 
-        return self._once("prepare", place, play)
-
-    def endpoints(self, place: int) -> Callable[..., Any]:
-        """(downs, ups) -> where the local paths ended, for many clients at once."""
-        endpoint = self.contract.algorithm.exchanges[place].account.endpoint
-        assert endpoint is not None
-        return self._once("endpoints", place, lambda downs, ups: jax.vmap(endpoint)(downs, ups))
+        return self._once(("prepare", place), play)
 
     @cached_property
     def forms(self) -> list[tuple[wire.Form, wire.Form]]:
@@ -150,12 +156,10 @@ class Parts:
         x0 = self.contract.x0
         return {True: wire.Form((x0, x0)), False: wire.Form((x0, ()))}
 
-    def _once(self, end: str, place: int, function: Callable[..., Any]) -> Callable[..., Any]:
-        known = self._compiled.get(
-            (end, place)
-        )  # to make a jitted function and throw it away takes longer than to call one
+    def _once(self, name: tuple[Any, ...], function: Callable[..., Any]) -> Callable[..., Any]:
+        known = self._compiled.get(name)  # to make a jitted function and throw it away takes longer than to call one
         if known is None:
-            known = self._compiled[end, place] = jax.jit(function)
+            known = self._compiled[name] = jax.jit(function)
         return known
 
     @cached_property
@@ -177,10 +181,13 @@ class Parts:
 
     def check(self, call: Call, steps: int) -> None:
         """Refuse a call that no program of this run can make."""
-        places = len(self.contract.shapes)
-        if call.place != MEASURE and not 0 <= call.place < places:
-            raise WireError(f"the exchanges of this run have the places 0 … {places - 1}, got {call.place}")
-        for name, value in (("round", call.round), ("repeat", call.repeat), ("steps", steps)):
+        place, round, repeat = call
+        places = len(self.forms)
+        if place != MEASURE and not 0 <= place < places:
+            raise WireError(f"the exchanges of this run have the places 0 … {places - 1}, got {place}")
+        if min(round, repeat, steps) >= 0 and max(round, repeat, steps) < 2**31:
+            return
+        for name, value in (("round", round), ("repeat", repeat), ("steps", steps)):
             if not 0 <= value < 2**31:
                 raise WireError(f"{name} must be at least 0 and below 2**31, got {value}")
 

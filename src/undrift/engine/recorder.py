@@ -140,11 +140,13 @@ class Recorder:
         self.columns.setdefault(name, Growing(self.run.rounds + 1)).write(at, rows)
 
     def _running(self, name: str, first: int, spent: np.ndarray) -> np.ndarray:
-        before = self.columns[name][first - 1 : first] if first else spent[:0]
-        total = np.cumsum(np.concatenate([before, spent]))
-        if np.any(total[1:] < total[:-1]):  # what one round costs is far below 2⁶³, so this is where it wrapped around
+        total = spent.copy()
+        if first:
+            total[:1] += self.columns[name][first - 1]
+        total.cumsum(out=total)
+        if (total < 0).any():  # what one round costs is far below 2⁶³, so this is where it wrapped around
             raise InputError(
                 f"{name} passes 2**63 − 1, the most that is counted, between rounds {first} and {first + len(spent) - 1}: "
                 "take fewer local steps or rounds"
             )
-        return total[len(before) :]
+        return total

@@ -17,6 +17,14 @@ COHORT = 10
 STEPS, BATCH = 10, 20  # of a member
 LINK = 1.25e9  # bytes a second of the network between hosts that is assumed: 10 Gbit/s
 HOSTS = 8
+# Of a round of simulated clients on a mesh; tests/core/test_mesh.py counts them in the compiled program.
+MEETINGS = {
+    "any method, cohorts, for every exchange": 1,
+    "FedAvg, everyone": 3,
+    "SCAFFOLD or FedLin, everyone": 4,
+    "any method, for every evaluation": 2,
+}
+GAIN = 1.7  # two processes ÷ one, clients played per second
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +35,7 @@ class Rates:
     disk: float
     reduce: float
     latency: float
+    meeting: float
     product: float
     share: float
     memory: float
@@ -38,12 +47,16 @@ class Rates:
             return None
         rows = {row.what: row.value for row in results["limits"].report.rows}
         shares = [goal.value for goal in results["lenet"].report.goals if "share" in goal.what]
-        small = next(value for what, value in rows.items() if what.startswith("all-reduce of"))
+        small, meeting = (
+            next(value for what, value in rows.items() if what.startswith(f"{kind} of"))
+            for kind in ("all-reduce", "all-gather")
+        )
         return cls(
             copy=1e9 * rows["copy in memory, one core"],
             disk=1e9 * rows["read from disk"],
             reduce=1e9 * rows["all-reduce, two processes"],
             latency=1e-3 * small,
+            meeting=1e-3 * meeting,
             product=1e9 * rows["JAX, float32"],
             share=shares[0],
             memory=1e9 * results["limits"].machine["memory_gb"],
@@ -103,6 +116,15 @@ def all_reduce(size: int, hosts: int, bandwidth: float, latency: float) -> float
     1.0
     """
     return 2 * (hosts - 1) * (size / hosts / bandwidth + latency)
+
+
+def work_to_gain(meetings: float, gain: float = GAIN) -> float:
+    """Work of each of two processes so that they play `gain` times as much as one, in units of `meetings`: 2w/(w + m) = gain.
+
+    >>> work_to_gain(0.3, gain=1.5)
+    0.9
+    """
+    return meetings * gain / (2 - gain)
 
 
 def place(size: float, memory: float) -> str:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,27 +41,32 @@ def main(rank: int, port: str, repeat: int, file: Path) -> None:
     import jax
     from jax.sharding import NamedSharding, PartitionSpec
 
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=rank)
+    from undrift.engine import hosts
+
+    hosts.connect(f"127.0.0.1:{port}", 2, rank)
     mesh = jax.make_mesh((2,), ("hosts",), axis_types=(jax.sharding.AxisType.Auto,))
-    whole, dealt = PartitionSpec(), PartitionSpec("hosts")
+    dealt = PartitionSpec("hosts")
     actions = {
         "all-reduce": lambda mine: jax.lax.psum(mine, "hosts"),
-        "all-gather": lambda mine: jax.lax.all_gather(mine, "hosts", tiled=True),
+        "all-gather": lambda mine: jax.lax.all_gather(mine, "hosts")[0],
     }
     found = []
     for what, action in actions.items():
-        compiled = jax.jit(jax.shard_map(action, mesh=mesh, in_specs=dealt, out_specs=whole, check_vma=False))
         for size in SIZES:
+            calls = 50 if size < 10**6 else 2
+
+            def often(mine: Any, action: Any = action, calls: int = calls) -> Any:
+                """One after the other within a program, as the rounds of a run are."""
+                return jax.lax.fori_loop(0, calls, lambda _, before: action(before), mine)
+
+            compiled = jax.jit(jax.shard_map(often, mesh=mesh, in_specs=dealt, out_specs=dealt, check_vma=False))
             mine = np.ones(size // 4, np.float32)
             vector = jax.make_array_from_process_local_data(NamedSharding(mesh, dealt), mine)
-            calls = 50 if size < 10**6 else 2
             jax.block_until_ready(compiled(vector))
             seconds = []
             for _ in range(repeat):
                 began = time.perf_counter()
-                for _ in range(calls):
-                    jax.block_until_ready(compiled(vector))
+                jax.block_until_ready(compiled(vector))
                 seconds.append((time.perf_counter() - began) / calls)
             found.append((what, size, seconds))
     if rank == 0:

@@ -9,14 +9,27 @@ import re
 import sys
 from collections.abc import Callable
 
-from .arithmetic import HOSTS, LINK, Crowd, Large, Rates, all_reduce, place, size_words, time_words
+from .arithmetic import (
+    GAIN,
+    HOSTS,
+    LINK,
+    MEETINGS,
+    Crowd,
+    Large,
+    Rates,
+    all_reduce,
+    place,
+    size_words,
+    time_words,
+    work_to_gain,
+)
 from .machine import ROOT
 from .measure import Goal, Row
 from .results import Result, read_all
 from .words import machine_words, number, spread
 
 Results = dict[str, Result]
-PAGES = ("README.md", "docs/scale.md", "docs/performance.md")
+PAGES = ("README.md", "docs/scale.md", "docs/performance.md", "docs/mesh.md")
 MARKED = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- /measured -->)", re.DOTALL)
 NOT_YET = "*Not measured yet.*"
 
@@ -158,6 +171,17 @@ def models(results: Results) -> str:
     return table(head, rows)
 
 
+def meetings(results: Results) -> str:
+    rates = Rates.of(results)
+    if rates is None:
+        return ""
+    rows = []
+    for what, count in MEETINGS.items():
+        cost = count * rates.meeting
+        rows.append([what, str(count), time_words(cost), time_words(work_to_gain(cost))])
+    return table(["on a mesh", "meetings", "they cost", f"work of each process for a gain of {GAIN:g}"], rows)
+
+
 SECTIONS: dict[str, Callable[[Results], str]] = {
     "machine": machine,
     "goals": goals,
@@ -173,6 +197,7 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
     "start": rows_of("startup", "loopback"),
     "crowds": crowds,
     "models": models,
+    "meetings": meetings,
 }
 
 if __name__ == "__main__":

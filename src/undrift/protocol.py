@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from . import signatures, sums
+from .sharding import by_all
 from .signatures import Tree
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class Cohort(NamedTuple):
     @property
     def heard(self) -> jax.Array:
         """Whether anyone with a positive weight answered; if not, interpreters leave the server's memory as it is."""
-        return jnp.sum(self._present(self.weights)) > 0
+        heard: jax.Array = by_all(_weigh_anything, self.weights, self.answered)
+        return heard
 
     def mean(self, ups: Tree, around: Tree | None = None) -> Tree:
         """An unbiased estimate of Σ_i w_i u_i from those that answered: Σ c_i u_i, c_i = a_i/|S| (all m: c_i = w_i).
@@ -63,18 +65,16 @@ class Cohort(NamedTuple):
         """
         if self.importance is None:
             return self.average(ups)
-        present = self._present(self.importance)
-        share = present / jnp.maximum(sums.total(self._present(jnp.ones_like(self.weights))), 1)
-        total = jax.tree.map(lambda u: sums.weighted(share, self._present(u)), ups)
+        share = by_all(_shares_of_count, self.importance, self.answered)
+        total = sums.weighted(share, self._present(ups))
         if around is None:
             return total
-        return jax.tree.map(lambda part, x: part + (1 - sums.total(share)).astype(part.dtype) * x, total, around)
+        rest = 1 - by_all(sums.total, share)
+        return jax.tree.map(lambda part, x: part + rest.astype(part.dtype) * x, total, around)
 
     def average(self, ups: Tree) -> Tree:
         """Σ w_i u_i / Σ w_i over the members that answered: between the smallest and the largest, but biased for a cohort."""
-        share = self._present(self.weights)
-        share = share / sums.total(share)
-        return jax.tree.map(lambda u: sums.weighted(share, self._present(u)), ups)
+        return sums.weighted(by_all(_shares_of_weight, self.weights, self.answered), self._present(ups))
 
     def total(self, ups: Tree) -> Tree:
         """Σ w_i u_i over the members that answered, a client that was drawn twice counted once.
@@ -84,12 +84,30 @@ class Cohort(NamedTuple):
         once = self._present(self.weights)
         if self.again is not None:
             once = jnp.where(self.again, 0, once)
-        return jax.tree.map(lambda u: sums.weighted(once, self._present(u)), ups)
+        return sums.weighted(once, self._present(ups))
 
-    def _present(self, rows: jax.Array) -> jax.Array:
-        if self.answered is None:
-            return rows
-        return jnp.where(_column(self.answered, rows), rows, jnp.zeros_like(rows))
+    def _present(self, rows: Tree) -> Tree:
+        return jax.tree.map(lambda leaf: _of_those(self.answered, leaf), rows)
+
+
+def _weigh_anything(weights: jax.Array, answered: jax.Array | None) -> jax.Array:
+    return jnp.sum(_of_those(answered, weights)) > 0
+
+
+def _shares_of_count(importance: jax.Array, answered: jax.Array | None) -> jax.Array:
+    """a_i / |S|, zero for those that did not answer."""
+    return _of_those(answered, importance) / jnp.maximum(sums.total(_of_those(answered, jnp.ones_like(importance))), 1)
+
+
+def _shares_of_weight(weights: jax.Array, answered: jax.Array | None) -> jax.Array:
+    """w_i / Σ w_j over those that answered, zero for the others."""
+    present = _of_those(answered, weights)
+    return present / sums.total(present)
+
+
+def _of_those(answered: jax.Array | None, rows: jax.Array) -> jax.Array:
+    """The rows, with zeros for whoever did not answer."""
+    return rows if answered is None else jnp.where(_column(answered, rows), rows, jnp.zeros_like(rows))
 
 
 class Gradients(NamedTuple):

@@ -1,10 +1,14 @@
 """Rows of clients shared out over the devices of a mesh, as the compiled program sees them.
 
 Every device holds the rows (data, slots, memories) of a block of clients, one block after the other; the last blocks may end in
-phantom rows, copies of the last client's, so that all have the same length. What a client does is done where its rows lie:
-`Shards.at_owners` for everyone, `Shards.seated` for a cohort. Everything else, the server's part, is written for all rows as on
-one device: every device computes it alike, and where it adds up rows that lie on several devices the compiler puts in the sums
-across them.
+phantom rows (copies of the last client's data, memories of zeros), so that all have the same length. What a client does is done
+where its rows lie: `Shards.at_owners` for everyone, `Shards.seated` for a cohort. Everything else, the server's part, is
+written for all rows as on one device, and computed by every device alike.
+
+*Meetings.* To meet costs devices about as much as to send half a megabyte, so they meet seldom. Sums over clients are sums of
+the devices' sums, of which one meeting brings all that are small (`Shards.summed`); numbers that the server looks at one by one
+come together (`to_all`); what every device knows already, such as weights and who answered, each works out for itself
+(`by_all`). Where a method does anything else with rows that lie on several devices, the compiler puts in what it takes.
 
 *Seats.* A device plays as many members in every round, `seats`; where it owns fewer of the cohort, it plays a row of its own
 once more for nothing. Answers of a cohort are gathered by all devices, in the cohort's order.
@@ -13,6 +17,7 @@ once more for nothing. Answers of a cohort are gathered by all devices, in the c
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,11 +25,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 AXIS = "clients"
+SMALL_BYTES = 2**19  # of a device's part: below, one meeting of the devices for several of them is quicker
 _OWN, _ALL = PartitionSpec(AXIS), PartitionSpec()
 
 
@@ -69,14 +76,32 @@ class Shards:
         """The same on every device."""
         return self._laid(tree, self.everywhere)
 
-    def at_owners(self, function: Callable[..., Any], *rows: Any) -> Any:
-        """function(rows of a block, …) on every device, for all m clients; a row of the result for each."""
-        return self.shown(self._local(function, _OWN, _OWN)(*map(self._padded, rows)))
+    def at_owners(self, function: Callable[..., Any], known: Any, *rows: Any) -> Any:
+        """function(known of a block, rows of a block, …) on every device, for all m clients; a row of the result for each.
 
-    def sums(self, function: Callable[..., Any], *rows: Any) -> Any:
-        """function(rows of a block, …) of every device, one after the other along a new first axis, on all devices."""
-        parts = self._local(lambda *own: jax.tree.map(lambda leaf: leaf[None], function(*own)), _OWN, _OWN)
-        return self.alike(parts(*(self._padded(tree, zeros=True) for tree in rows)))
+        `known`: rows that every device has of all clients.
+        """
+
+        def own(known: Any, *rows: Any) -> Any:
+            return function(self._own(known), *rows)
+
+        return self.shown(self._local(own, (_ALL, *(_OWN for _ in rows)), _OWN)(known, *map(self._padded, rows)))
+
+    def summed(self, function: Callable[..., Any], known: Any, rows: Any) -> Any:
+        """Σ over devices of function(known of a block, rows of a block), where phantoms' rows are zeros."""
+
+        def own(known: Any, rows: Any) -> Any:
+            return _sums_of_devices(function(self._own(known), rows))
+
+        return self._local(own, (_ALL, _OWN), _ALL)(known, self._padded(rows))
+
+    def to_all(self, rows: Any) -> Any:
+        """Rows of all m clients, on all devices."""
+        return self.shown(self._local(from_all_devices, _OWN, _ALL)(self._padded(rows)))
+
+    def by_all(self, function: Callable[..., Any], *known: Any) -> Any:
+        """function(…) of what every device knows, worked out by each for itself."""
+        return self._local(function, _ALL, _ALL)(*known)
 
     def gathered(self, tree: Any, ids: jax.Array) -> Any:
         """The kept rows of these clients, in this order, on all devices."""
@@ -121,15 +146,21 @@ class Shards:
     def _laid(self, tree: Any, how: NamedSharding) -> Any:
         return without_mesh(jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, how), tree))
 
-    def _padded(self, tree: Any, zeros: bool = False) -> Any:
+    def _padded(self, tree: Any, mode: str = "constant") -> Any:
+        """With phantoms behind: zeros, for which no device has to ask another, or copies of the last row (mode "edge")."""
+
         def pad(leaf: Any) -> Any:
             missing = self.total - leaf.shape[0]
-            if not missing:
-                return leaf
-            widths = ((0, missing),) + ((0, 0),) * (leaf.ndim - 1)
-            return jnp.pad(leaf, widths) if zeros else jnp.pad(leaf, widths, mode="edge")
+            return jnp.pad(leaf, ((0, missing),) + ((0, 0),) * (leaf.ndim - 1), mode=mode) if missing else leaf
 
         return jax.tree.map(pad, tree)
+
+    def _own(self, known: Any) -> Any:
+        """Of rows that every device has of all clients: those of its block."""
+        first = jax.lax.axis_index(AXIS) * self.rows
+        return jax.tree.map(
+            lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, first, self.rows), self._padded(known, "edge")
+        )
 
     def _places(self, ids: jax.Array) -> jax.Array:
         """Among the own rows; behind them for clients of other devices."""
@@ -157,7 +188,39 @@ class _Seats:
 
     def in_order(self, answers: Any) -> Any:
         """What is here for each seat, of all devices, in the order of the cohort."""
-        return jax.tree.map(lambda leaf: jax.lax.all_gather(leaf, AXIS, tiled=True)[self.seat_of], answers)
+        return jax.tree.map(lambda leaf: leaf[self.seat_of], from_all_devices(answers))
+
+
+def from_all_devices(rows: Any) -> Any:
+    """The rows of all devices, one device after the other, on each of them. Small leaves travel together."""
+    leaves, structure = jax.tree.flatten(rows)
+    sent = _with_flags_as_numbers(leaves)
+    together: dict[Any, list[int]] = {}
+    for number, leaf in enumerate(sent):
+        together.setdefault(leaf.dtype if leaf.nbytes <= SMALL_BYTES else number, []).append(number)
+    for numbers in together.values():
+        flat = [sent[k].reshape(sent[k].shape[0], math.prod(sent[k].shape[1:])) for k in numbers]
+        found = jax.lax.all_gather(jnp.concatenate(flat, axis=1) if len(flat) > 1 else flat[0], AXIS, tiled=True)
+        ends = np.cumsum([part.shape[1] for part in flat])[:-1]
+        for k, part in zip(numbers, jnp.split(found, ends, axis=1), strict=True):
+            leaves[k] = part.reshape(found.shape[0], *leaves[k].shape[1:]).astype(leaves[k].dtype)
+    return jax.tree.unflatten(structure, leaves)
+
+
+def _with_flags_as_numbers(leaves: list[jax.Array]) -> list[jax.Array]:
+    """Flags as numbers of a kind that travels anyway."""
+    kind = next((leaf.dtype for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.number)), jnp.bool_)
+    return [leaf.astype(kind) if leaf.dtype == jnp.bool_ else leaf for leaf in leaves]
+
+
+def _sums_of_devices(parts: Any) -> Any:
+    """Σ over devices of every leaf: of small ones all parts come in one meeting; a large one is summed on its way."""
+    leaves, structure = jax.tree.flatten(parts)
+    small = [leaf for leaf in leaves if leaf.nbytes <= SMALL_BYTES]
+    sums = iter([jnp.sum(part, axis=0) for part in from_all_devices([leaf[None] for leaf in small])])
+    return jax.tree.unflatten(
+        structure, [next(sums) if leaf.nbytes <= SMALL_BYTES else jax.lax.psum(leaf, AXIS) for leaf in leaves]
+    )
 
 
 # JAX notes the mesh of an array in its type, and refuses `zeros_like(x)` at the owners for an x from outside. What is written
@@ -193,3 +256,15 @@ def sharded(shards: Shards | None) -> Iterator[None]:
         yield
     finally:
         _active.reset(token)
+
+
+def to_all(rows: Any) -> Any:
+    """Rows of all m clients, wherever they lie, on all devices."""
+    shards = active()
+    return rows if shards is None else shards.to_all(rows)
+
+
+def by_all(function: Callable[..., Any], *known: Any) -> Any:
+    """function(…) of what every device knows: on a mesh each works it out for itself, and nobody meets."""
+    shards = active()
+    return function(*known) if shards is None else shards.by_all(function, *known)

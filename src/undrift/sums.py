@@ -28,22 +28,27 @@ def total(rows: jax.Array) -> jax.Array:
     """
     shards = sharding.active()
     if shards is not None and rows.shape[0] == shards.clients:
-        return jnp.sum(shards.sums(total, rows), axis=0)
+        whole: jax.Array = shards.summed(lambda _, own: total(own), (), rows)
+        return whole
     while rows.shape[0] > FEW:
         half = rows.shape[0] // 2
         rows = jnp.concatenate([rows[:half] + rows[half : 2 * half], rows[2 * half :]])
     return jnp.sum(rows, axis=0)
 
 
-def weighted(weights: jax.Array, rows: jax.Array) -> jax.Array:
-    """Σ_i w_i rows_i over the first axis.
+def weighted(weights: jax.Array, rows: Any) -> Any:
+    """Σ_i w_i rows_i over the first axis of every leaf of rows. On a mesh every device knows all weights.
 
     >>> weighted(jnp.array([0.25, 0.75]), jnp.array([[4.0, 0.0], [0.0, 4.0]]))
     Array([1., 3.], dtype=float32)
     """
     shards = sharding.active()
-    if shards is not None and rows.shape[0] == shards.clients:
-        return jnp.sum(shards.sums(weighted, weights, rows), axis=0)
+    if shards is not None and weights.shape[0] == shards.clients:
+        return shards.summed(weighted, weights, rows)
+    return jax.tree.map(lambda leaf: _weighted(weights, leaf), rows)
+
+
+def _weighted(weights: jax.Array, rows: jax.Array) -> jax.Array:
     weights = weights.astype(jnp.result_type(rows, weights))
     if rows.shape[0] <= FEW:
         # Not as a product of a vector and a matrix: runs side by side would have all their rows turned around for it.

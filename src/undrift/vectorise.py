@@ -19,10 +19,9 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from . import sharding
 from .errors import InputError
-from .sharding import AXIS
+from .sharding import AXIS, from_all_devices
 
 DEVICES = "jax_num_cpu_devices"  # JAX's name for how many devices the CPU is
-SMALL_BYTES = 2**19  # of a device's results: below, one meeting of the devices for several of them is quicker
 BLOCK = 50  # members of a large cohort that are merged at a time
 IN_CACHE = 2**25  # bytes of data and models of a cohort that are merged at one go
 _on_all_devices: ContextVar[bool] = ContextVar("_on_all_devices", default=False)  # while such a program is traced
@@ -32,7 +31,7 @@ def over_clients(function: Callable[..., Any], stack: Any, *rows: Any, loop: boo
     """function(stack_i, row_i, …) for every index of the leading axis, results stacked; on a mesh where the rows lie."""
     shards = sharding.active()
     if shards is not None:
-        return shards.at_owners(lambda *own: over_clients(function, *own, loop=loop), stack, *rows)
+        return shards.at_owners(lambda _, *own: over_clients(function, *own, loop=loop), (), stack, *rows)
     if loop:
         return spread(lambda r: function(*r), (stack, *rows))
     return jax.vmap(function)(stack, *rows)
@@ -110,7 +109,7 @@ def _dealt_out(play: Callable[[Any], Any], rows: Any, work: Any = None) -> Any:
     dealt = jnp.minimum(jnp.arange(devices * share), count - 1).reshape(devices, share)
     if work is not None:
         dealt = _by_work(work, dealt)
-    everyone = _from_all_devices(play(take(rows, dealt[jax.lax.axis_index(AXIS)])))
+    everyone = from_all_devices(play(take(rows, dealt[jax.lax.axis_index(AXIS)])))
     if work is None:
         return jax.tree.map(lambda leaf: leaf[:count], everyone)
     return take(everyone, jnp.zeros(count, jnp.int32).at[dealt.ravel()].set(jnp.arange(dealt.size, dtype=jnp.int32)))
@@ -122,25 +121,6 @@ def _by_work(work: jax.Array, places: jax.Array) -> jax.Array:
     order = jnp.argsort(-work)[places.ravel()].reshape(share, devices)
     to_and_fro = jnp.where(jnp.arange(share)[:, None] % 2 == 0, order, order[:, ::-1])
     return to_and_fro.T
-
-
-def _from_all_devices(mine: Any) -> Any:
-    """The rows of all devices. Small leaves travel together: to meet costs as much as copying half a megabyte."""
-    leaves, structure = jax.tree.flatten(mine)
-    kinds = [leaf.dtype for leaf in leaves]
-    number = next((kind for kind in kinds if jnp.issubdtype(kind, jnp.floating)), None)
-    if number is not None:  # yes and no as 1 and 0, so that they go with the numbers
-        leaves = [leaf.astype(number) if leaf.dtype == bool else leaf for leaf in leaves]
-    together: dict[Any, list[int]] = {}
-    for k, leaf in enumerate(leaves):
-        together.setdefault(leaf.dtype if leaf.nbytes <= SMALL_BYTES else k, []).append(k)
-    for places in together.values():
-        flat = [leaves[k].reshape(leaves[k].shape[0], -1) for k in places]
-        found = jax.lax.all_gather(jnp.concatenate(flat, axis=1) if len(flat) > 1 else flat[0], AXIS, tiled=True)
-        ends = np.cumsum([part.shape[1] for part in flat])[:-1]
-        for k, part in zip(places, jnp.split(found, ends, axis=1), strict=True):
-            leaves[k] = part.reshape(-1, *leaves[k].shape[1:]).astype(kinds[k])
-    return jax.tree.unflatten(structure, leaves)
 
 
 def on_all_devices(function: Callable[..., Any]) -> Callable[..., Any]:

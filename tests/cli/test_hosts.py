@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +29,39 @@ RUN = [
 LONG = ["--rounds", "30000"]  # enough that nobody has finished when the kill comes
 
 
+Launcher = Callable[[int, int], dict[str, str]]  # (how many processes, which one) -> its environment
+FIRST_PORT = 61_440  # launchers name no port: JAX takes this one and the number of the job, modulo 4096
+
+
+def free_job() -> int:
+    """The number of a job whose port nobody uses."""
+    for job in random.sample(range(4096), 100):
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", FIRST_PORT + job))
+            return job
+    pytest.skip("no port is free among those that JAX takes under a launcher")
+
+
+def slurm(job: int) -> Launcher:
+    return lambda count, index: {
+        "SLURM_JOB_ID": str(job), "SLURM_STEP_NODELIST": "127.0.0.1", "SLURM_STEP_NUM_NODES": "1",
+        "SLURM_NTASKS": str(count), "SLURM_PROCID": str(index), "SLURM_LOCALID": str(index),
+    }  # fmt: skip
+
+
+def open_mpi(job: int) -> Launcher:
+    return lambda count, index: {
+        "OMPI_MCA_orte_hnp_uri": f"{4096 * job}.0;tcp://127.0.0.1:34911", "OMPI_COMM_WORLD_SIZE": str(count),
+        "OMPI_COMM_WORLD_RANK": str(index), "OMPI_COMM_WORLD_LOCAL_RANK": str(index),
+    }  # fmt: skip
+
+
 class Company:
     """Processes that run one command together; none outlives the block."""
 
-    def __init__(self, folder: Path, count: int, *words: str) -> None:
-        self.folder, self.count, self.words = folder, count, words
+    def __init__(self, folder: Path, count: int, *words: str, launched: Launcher | None = None) -> None:
+        """`launched`: what a launcher would put into the environment of each process, in place of options."""
+        self.folder, self.count, self.words, self.launched = folder, count, words, launched
 
     def __enter__(self) -> Company:
         with socket.socket() as found:
@@ -40,9 +71,13 @@ class Company:
         self.processes = []
         for index in range(self.count):
             log = self.stack.enter_context((self.folder / f"process-{index}.log").open("w"))
-            hosts = ["--hosts", address, "--host-count", str(self.count), "--host-index", str(index)]
+            hosts, environment = ["--hosts"], dict(os.environ)
+            if self.launched is None:
+                hosts += [address, "--host-count", str(self.count), "--host-index", str(index)]
+            else:
+                environment |= self.launched(self.count, index)
             command = [sys.executable, "-m", "undrift", *self.words, *hosts]
-            made = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=subprocess.STDOUT)
+            made = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=subprocess.STDOUT, env=environment)
             self.stack.callback(made.wait)
             self.stack.callback(made.kill)
             self.processes.append(made)
@@ -89,6 +124,15 @@ def test_a_killed_process_ends_the_others_and_one_process_goes_on(
     resumed, whole = (np.load(tmp_path / name / "model.npy") for name in ("run", "whole"))
     np.testing.assert_allclose(resumed, whole, rtol=1e-12, atol=1e-12)
     assert not list((tmp_path / "run").glob("checkpoint*"))
+
+
+@pytest.mark.parametrize("launcher", [slurm, open_mpi])
+def test_processes_of_a_launcher_find_each_other(tmp_path: Path, launcher: Callable[[int], Launcher]) -> None:
+    with Company(tmp_path, 2, *RUN, "--rounds", "3", "--out", "run", launched=launcher(free_job())) as company:
+        assert company.codes() == [codes.OK] * 2, company.said(0)
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["setting"]["mesh"].startswith(
+        "2 devices of 2 processes"
+    )
 
 
 @pytest.mark.slow

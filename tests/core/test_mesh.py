@@ -21,6 +21,7 @@ from undrift.plan import Draw
 from undrift.sharding import Shards
 
 PLAYER = Path(__file__).with_name("mesh_player.py")
+COUNTER = Path(__file__).with_name("mesh_meetings.py")
 PATIENCE = 300.0  # seconds after which a process is taken to hang
 TOLERANCE = 1e-12
 
@@ -69,7 +70,9 @@ def test_two_processes_agree_with_one_device(tmp_path: Path) -> None:
     assert found.keys() == {*IN_TWO_PROCESSES}
     check(found)
     # Five clients on two devices: a phantom; cohorts of three, all of which may belong to one device
-    assert "2 devices of 2 processes, 3 clients each, 1 of them phantoms" in found["one's own"]["mesh"]
+    assert found["one's own"]["mesh"] == (
+        "2 devices of 2 processes, 3 clients each, the last 1 of them phantoms; 17 % of what is played is dropped"
+    )
     assert "seats each for cohorts of 3" in found["cohorts with memory"]["mesh"]
     assert found["all data in one place"]["mesh"] == "None"
 
@@ -99,8 +102,21 @@ def test_seats_are_enough_and_their_cost_is_said() -> None:
     assert enough.seats == 3
     assert with_seats(enough, Draw(ids[:1], np.ones_like(ids[:1]), None)) == enough  # never fewer: one program more
     assert words(enough, 4) == (
-        "2 devices of 1 processes, 5 clients each; 3 seats each for cohorts of 4 (50 % are played for nothing)"
+        "2 devices of 1 processes, 5 clients each; 3 seats each for cohorts of 4; 33 % of what is played is dropped"
     )
+
+
+def test_devices_meet_no_more_than_they_must() -> None:
+    """A meeting for every sum that a method asks for and for the mean end of local paths, one more for what is reported."""
+    said = subprocess.run([sys.executable, str(COUNTER)], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert said.returncode == 0, said.stderr
+    assert json.loads(said.stdout) == {
+        "fedavg, everyone": [3, 2],
+        "scaffold, everyone": [4, 2],
+        "fedlin, everyone": [4, 2],
+        "fedavg, cohorts": [1, 2],
+        "scaffold, cohorts": [1, 2],
+    }
 
 
 def test_what_is_no_mesh_is_refused() -> None:

@@ -162,7 +162,12 @@ def _at_clients(
         after, said = here(stack, members.rows, _rows(clients, members, context), told)
         return _put(clients, members, after, context), *said
     if members.ids is None:
-        after, said = shards.at_owners(lambda stack, own, told: here(stack, None, own, told), stack, clients, told)
+        slots, *known = told
+
+        def block(known: Any, stack: Any, own: Any, slots: Any) -> Any:
+            return here(stack, None, own, (slots, *known))
+
+        after, said = shards.at_owners(block, known, stack, clients, slots)
         return shards.kept(after), *said
 
     def own(stack: Any, clients: Any, places: jax.Array, *told: Any) -> Any:
@@ -176,12 +181,7 @@ def _at_clients(
 def _exchange(step: Exchange, memory: Memory, members: Members, context: Context) -> tuple[Memory, Info]:
     server, slots, clients, ups, ends, finite, cohort = ask(step, memory, members, context)
     new_server, new_slots = step.receive(server, slots, ups, cohort)
-    if members.answered is not None:
-        finite = finite | ~members.answered
-    suspect = jnp.where(jnp.all(finite), -1, cohort.ids[jnp.argmin(finite)]).astype(jnp.int32)
-    info = nothing_to_report(context)._replace(suspect=suspect)
-    if step.account.endpoint is not None:
-        info = _drift(info, ends, cohort, members)
+    info = _seen(nothing_to_report(context), ends, finite, cohort, members)
     return _settled(memory._replace(clients=clients), new_server, new_slots, slots, members, cohort, context), info
 
 
@@ -341,11 +341,23 @@ def _merge(earlier: Info, later: Info) -> Info:
     )
 
 
-def _drift(info: Info, ends: jax.Array, cohort: Cohort, members: Members) -> Info:
-    away = jnp.linalg.norm(ends - cohort.average(ends)[None], axis=1)
-    answered = jnp.ones(away.shape, bool) if cohort.answered is None else cohort.answered
-    away = jnp.where(answered & cohort.heard, away, 0)
-    own = jnp.where(answered & cohort.heard, away, jnp.nan)
+def _seen(info: Info, ends: Any, finite: jax.Array, cohort: Cohort, members: Members) -> Info:
+    """Who sent something that is not finite, and how far clients were apart where local paths ended, if they did."""
+    away: Any = () if isinstance(ends, tuple) else jnp.linalg.norm(ends - cohort.average(ends)[None], axis=1)
+    if members.ids is None:
+        away, finite = sharding.to_all((away, finite))
+    seen: Info = sharding.by_all(_summary, info, away, finite, cohort, members)
+    return seen
+
+
+def _summary(info: Info, away: Any, finite: jax.Array, cohort: Cohort, members: Members) -> Info:
+    answered = jnp.ones(finite.shape, bool) if cohort.answered is None else cohort.answered
+    finite = finite | ~answered
+    info = info._replace(suspect=jnp.where(jnp.all(finite), -1, cohort.ids[jnp.argmin(finite)]).astype(jnp.int32))
+    if isinstance(away, tuple):
+        return info
+    counts = answered & cohort.heard
+    away, own = jnp.where(counts, away, 0), jnp.where(counts, away, jnp.nan)
     rows: Any = cohort.ids if members.rows is None else members.rows
     drifts = jax.tree.map(lambda all_: all_.at[rows].set(own), info.drifts)
     return info._replace(

@@ -80,15 +80,15 @@ def most_on_one(shards: Shards, ids: np.ndarray) -> int:
 
 
 def words(shards: Shards, cohort: int | None) -> str:
-    """What is shared out, and what padding costs."""
-    phantoms = shards.total - shards.clients
+    """What is shared out, and what padding costs: phantoms where everyone plays, empty seats where a cohort does."""
     said = f"{shards.devices} devices of {hosts.count()} processes, {shards.rows} clients each"
-    if phantoms:
-        said += f", {phantoms} of them phantoms"
-    if cohort is None:
-        return said
-    spare = shards.devices * shards.seats / cohort - 1
-    return f"{said}; {shards.seats} seats each for cohorts of {cohort} ({100 * spare:.0f} % are played for nothing)"
+    if shards.total > shards.clients:
+        said += f", the last {shards.total - shards.clients} of them phantoms"
+    played, members = shards.total, shards.clients
+    if cohort is not None:
+        played, members = shards.devices * shards.seats, cohort
+        said += f"; {shards.seats} seats each for cohorts of {cohort}"
+    return f"{said}; {100 * (played - members) / played:.0f} % of what is played is dropped"
 
 
 def on_mesh(function: Callable[..., Any], shards: Shards) -> Callable[..., Any]:

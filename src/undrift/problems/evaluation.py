@@ -16,12 +16,14 @@ interpreters that pass messages send the answers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..sharding import by_all, to_all
 from ..sums import total, weighted
 
 Answers = Mapping[str, jax.Array]
@@ -66,7 +68,9 @@ def summarise(
     if "gradient" in answers:
         gradients = answers.pop("gradient")
         slopes = Slopes.around(weighted(weights, gradients), gradients)
-    return conclude(x, answers, slopes, weights, reference, per_client)
+    given = x, *_known_to_all(answers, slopes), weights, reference
+    evaluation: Evaluation = by_all(partial(conclude, per_client=per_client), *given)
+    return evaluation
 
 
 class Slopes(NamedTuple):
@@ -82,6 +86,14 @@ class Slopes(NamedTuple):
         """Of these clients' gradients, where the mean of all clients is known."""
         norms, differences = (jnp.linalg.norm(g, axis=1) for g in (gradients, gradients - mean[None, :]))
         return cls(mean, norms, differences, jnp.max(jnp.abs(gradients), axis=1))
+
+
+def _known_to_all(answers: Answers, slopes: Slopes | None) -> tuple[Answers, Slopes | None]:
+    """On a mesh, every client's numbers on every device."""
+    if slopes is None:
+        return to_all(answers), None
+    answers, each = to_all((answers, slopes[1:]))
+    return answers, Slopes(slopes.mean, *each)
 
 
 def conclude(

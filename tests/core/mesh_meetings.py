@@ -1,0 +1,40 @@
+"""How often two devices meet: `{case: [in a round, in an evaluation]}` as JSON, counted in the compiled program.
+
+Five clients, so that one of them is a phantom.
+"""
+
+import json
+import re
+from typing import Any
+
+from mesh_cases import rows
+
+import undrift as ud
+from undrift.api import describe
+from undrift.engine.mesh import mesh_of
+from undrift.engine.simulate import _Simulation, compiled_advance, compiled_opening, padded_plan
+
+MEETING = re.compile(r" (?:all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)(?:-start)?\(")
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "fedavg, everyone": (ud.fedavg(eta=0.1), {}),
+    "scaffold, everyone": (ud.scaffold(eta=0.1), {}),
+    "fedlin, everyone": (ud.fedlin(eta=0.1), {}),
+    "fedavg, cohorts": (ud.fedavg(eta=0.1), {"participation": ud.plan.uniform(3)}),
+    "scaffold, cohorts": (ud.scaffold(eta=0.1), {"participation": ud.plan.uniform(3)}),
+}
+
+
+def meetings(method: Any, arguments: dict[str, Any]) -> tuple[int, int]:
+    run = describe(method, rows(), rounds=4, record_every=2, **arguments).to_play()
+    simulation = _Simulation(run, None, mesh_of(True))
+    carry = compiled_opening(simulation.spread, simulation.inputs)
+    plan = padded_plan(run, 0, 1, simulation.capacity)
+    program = compiled_advance.trace(*simulation._arguments(carry, plan, 1)).lower().compile().as_text()
+    found = [line for line in program.splitlines() if MEETING.search(line)]
+    evaluation = sum("/cond/" in line for line in found)  # only an evaluation is conditional
+    return len(found) - evaluation, evaluation
+
+
+if __name__ == "__main__":
+    ud.use_devices(2)
+    print(json.dumps({name: meetings(*case) for name, case in CASES.items()}))

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import argparse
+import gc
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from .command import codes, facts
 from .command.complaints import complain
 from .command.parser import build_parser
 from .command.streams import no_interrupt_is_lost, patient_streams
 from .errors import InputError, StorageError
+from .report import aside
 
 NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data", "schema", "certs", "serve", "join",
          "rehearse", "replay")  # fmt: skip
+SELDOM = (100_000, 50, 100)  # when Python looks for garbage
+DRAWN_ASIDE = ("run", "compare")  # with figures, for which Matplotlib is imported while JAX is
 COMMANDS = {name: name for name in NAMES} | {"list": "listing"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code (see `command.codes`)."""
+    if argv is not None:
+        return _uninterrupted(argv)
+    # In a process of its own most of what imports and traces make lasts to its end: Python looks for garbage in vain.
+    gc.set_threshold(*SELDOM)
+    code = _uninterrupted(argv)
+    gc.freeze()
+    return code
+
+
+def _uninterrupted(argv: Sequence[str] | None) -> int:
     try:
         with no_interrupt_is_lost():
             return _main(argv)
@@ -60,8 +76,22 @@ def _execute(words: list[str]) -> int:
         return codes.BAD_INPUT
     if arguments.command in ("run", "compare") and not arguments.study:
         facts.check_flags(arguments)  # before what takes a while is imported
-    command = importlib.import_module(f".command.{COMMANDS[arguments.command]}", __package__)
-    return int(command.execute(arguments))
+    with _figures_prepared(arguments):
+        command = importlib.import_module(f".command.{COMMANDS[arguments.command]}", __package__)
+        return int(command.execute(arguments))
+
+
+@contextmanager
+def _figures_prepared(arguments: argparse.Namespace) -> Iterator[None]:
+    """While a run is played and its figures are drawn: what draws them is made ready meanwhile."""
+    if arguments.command not in DRAWN_ASIDE or arguments.no_figures:
+        yield
+        return
+    aside.prepare()
+    try:
+        yield
+    finally:
+        aside.dismiss()
 
 
 def _check_word(word: str) -> None:

@@ -26,6 +26,19 @@ def tag(name: str) -> int:
     return zlib.crc32(name.encode()) & 0x7FFFFFFF
 
 
+def key_of(seed: int) -> jax.Array:
+    """`jax.random.key` of a seed below 2³², without the two programs that JAX would compile or load for it.
+
+    >>> bool(key_of(7) == jax.random.key(7))
+    True
+    """
+    settings: Any = jax.config
+    if settings.jax_default_prng_impl != "threefry2x32":
+        return jax.random.key(seed)
+    words: Any = np.array([0, seed], np.uint32)
+    return jax.random.wrap_key_data(words)
+
+
 def bits64(seed: int, *coordinates: Any) -> np.ndarray:
     """64 random bits for each point of the broadcast coordinates (host side, NumPy).
 

@@ -37,7 +37,7 @@ def _looser_with_tau(data: Data) -> Decision:
 
 
 def _draw_5(data: Data) -> Figure:
-    from undrift.report.style import COLOURS
+    from undrift.report.style import colours
 
     from .draw import dress, legend, panels
 
@@ -48,10 +48,10 @@ def _draw_5(data: Data) -> Figure:
         tau, _bounds(data), ":", marker="s", markersize=4, color="#555555", label=r"bound $18\tau^2\eta^2 L\zeta^2$"
     )
     axis.plot(
-        tau, ends_of(data, "gap"), marker="o", markersize=4, color=COLOURS["fedavg"], label=r"measured $F - F^\star$"
+        tau, ends_of(data, "gap"), marker="o", markersize=4, color=colours()["fedavg"], label=r"measured $F - F^\star$"
     )
     axis.fill_between(
-        tau, [r.min() for r in rows], [r.max() for r in rows], color=COLOURS["fedavg"], alpha=0.2, linewidth=0
+        tau, [r.min() for r in rows], [r.max() for r in rows], color=colours()["fedavg"], alpha=0.2, linewidth=0
     )
     axis.set_xscale("log")
     dress(axis, "what is left when FedAvg has settled", "local steps τ", "loss above the minimum")

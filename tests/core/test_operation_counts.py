@@ -7,10 +7,12 @@ traced and compiled once. By messages, an exchange is one compiled call for each
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from typing import NamedTuple
 
+import jax
 import numpy as np
 import pytest
 
@@ -20,6 +22,7 @@ from undrift.engine import description, layout, simulate
 from undrift.engine.layout import message_shapes
 from undrift.engine.loopback import nodes_for
 from undrift.engine.parts import Parts
+from undrift.engine.programs import Programs
 
 CLIENTS = 211  # found nowhere else in the shapes of a program
 FREE = {"parameter", "get-tuple-element", "tuple", "bitcast", "while", "constant", "conditional", "call"}
@@ -133,7 +136,7 @@ def test_what_costs_all_clients_is_found():
     assert sum(everyone.values()) > 0
 
 
-def test_a_kind_of_run_is_traced_once_and_its_messages_are_looked_at_once(monkeypatch):
+def test_a_kind_of_run_is_traced_once_and_its_messages_not_by_themselves(monkeypatch):
     looked = Counter()
 
     def shapes(*given):
@@ -146,7 +149,7 @@ def test_a_kind_of_run_is_traced_once_and_its_messages_are_looked_at_once(monkey
     for seed, eta in ((0, 0.1), (1, 0.1), (1, 0.2)):
         ud.run(ud.fedprox(eta=eta, beta=0.5), linear(), rounds=3, seed=seed, **SOME)
     assert simulate.compilations["fedprox"] == before + 1
-    assert looked["shapes"] == 1
+    assert looked["shapes"] == 0
 
 
 @pytest.mark.parametrize(
@@ -183,3 +186,25 @@ def test_an_exchange_by_messages_is_one_compiled_call_a_client_and_two_at_the_se
         called.clear()
         server.play_round(3)
     assert called == {name: count * exchanges for name, count in each.items()}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_trace_of_a_run_shows_its_messages_as_they_are(monkeypatch, name):
+    method, arguments = METHODS[name]
+    monkeypatch.setattr(layout, "_known", type(layout._known)())
+    monkeypatch.setattr(simulate, "compiled_opening", Programs(simulate._spread_opening, static=1))
+    monkeypatch.setattr(simulate, "compiled_advance", Programs(simulate._spread_advance, static=2, donate=3))
+    run = ud.describe(method, linear(), rounds=1, **arguments)
+    simulate.simulate(run)
+    ((_, overheard),) = layout._known.items()
+    assert overheard == message_shapes(run.algorithm, run.population, run.oracle)
+
+
+def test_a_run_of_a_network_is_few_programs(caplog):
+    """Its start, opening, rounds, and a number for JAX's settings: every other would be compiled, or loaded, by itself."""
+    problem = cut_network()
+    with jax.log_compiles(), caplog.at_level(logging.WARNING, logger="jax"):
+        ud.run(ud.fedavg(eta=0.125), problem, rounds=1, **SOME)
+    programs = re.findall(r"Compiling jit\((\w+)\)", caplog.text)
+    assert sorted(set(programs) - {"_context", "draw"}) == ["_spread_advance", "_spread_opening"]
+    assert len(programs) <= 4

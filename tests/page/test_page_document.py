@@ -15,7 +15,7 @@ from undrift.errors import InputError
 from undrift.report.page import write_page
 from undrift.report.page.check import checked
 from undrift.report.page.palette import CONTRAST, DARK_GROUND, POOL, coloured, contrast, on_dark
-from undrift.report.style import COLOURS
+from undrift.report.style import colours
 
 EMPTY = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -157,7 +157,7 @@ def test_colours_are_those_of_the_printed_figures_and_differ_within_one():
 
     first, second = coloured([lines("FedLin", "SCAFFOLD", "FedLin, τ = 5", "mine"), lines("mine", "fedlin #2")])
     used = {one["label"]: one["colour"][0] for one in first["series"]}
-    assert (used["FedLin"], used["SCAFFOLD"]) == (COLOURS["fedlin"], COLOURS["scaffold"])
+    assert (used["FedLin"], used["SCAFFOLD"]) == (colours()["fedlin"], colours()["scaffold"])
     assert len(set(used.values())) == 4
     assert second["series"][0]["colour"][0] == used["mine"], "a label keeps its colour"
     many = coloured([lines(*(f"{i}th" for i in range(len(POOL))))])[0]["series"]
@@ -167,7 +167,7 @@ def test_colours_are_those_of_the_printed_figures_and_differ_within_one():
 def test_lines_can_be_seen_on_dark_ground():
     style = (resources.files("undrift.report.page") / "style.css").read_text()
     assert f"--card: {DARK_GROUND}" in style
-    assert all(contrast(on_dark(colour), DARK_GROUND) >= CONTRAST for colour in {*POOL, *COLOURS.values()})
+    assert all(contrast(on_dark(colour), DARK_GROUND) >= CONTRAST for colour in {*POOL, *colours().values()})
 
 
 def test_document_of_a_comparison():

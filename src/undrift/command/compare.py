@@ -192,7 +192,8 @@ def _draw(
     summary: dict[str, Any],
     folder: Path,
 ) -> None:
-    from ..report.figures import curve_from, write_figures
+    from ..report import aside
+    from ..report.curves import Drawing, curve_from
     from ..report.page import write_page
     from ..report.page.results import compare_document
 
@@ -202,7 +203,7 @@ def _draw(
         if o.best is not None
     ]
     if curves:
-        write_figures(curves, folder, study.title, outcomes[0].measure)
+        aside.figures(Drawing.of(curves, study.title, outcomes[0].measure), folder)
     chosen = {
         entry.label: {
             name: {"why": f"{'around ' if _around(entry, name) else ''}{choice.why}"}

@@ -71,7 +71,8 @@ def leave(study: Study, entry: Entry, directory: RunDirectory, end: End, no_figu
 
 
 def _draw(study: Study, entry: Entry, end: End, folder: Path, summary: dict[str, Any]) -> None:
-    from ..report.figures import curve_from, write_figures
+    from ..report import aside
+    from ..report.curves import Drawing, curve_from
     from ..report.page import write_page
     from ..report.page.results import run_document
 
@@ -80,7 +81,7 @@ def _draw(study: Study, entry: Entry, end: End, folder: Path, summary: dict[str,
     columns = {name: column[None, :] for name, column in history.items()}
     values = relative_gap(columns["gap"]) if measure == "gap" else columns["loss"]
     curve = curve_from(entry.label, entry.method.known.colour or entry.method.name, values, columns)
-    write_figures([curve], folder, study.title, measure, singles=False)
+    aside.figures(Drawing.of([curve], study.title, measure, singles=False), folder)
     write_page(folder / PAGE, run_document(study, entry, end.result, summary, end.promised))
 
 

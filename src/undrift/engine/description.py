@@ -12,6 +12,7 @@ share one compiled program, and nobody has to say so.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Hashable
 from functools import cached_property
 from typing import Any, TypedDict, Unpack
 
@@ -26,6 +27,7 @@ from ..problems.base import Problem
 from ..problems.evaluation import AGAINST_OPTIMUM, Reference
 from ..problems.population import Population
 from ..protocol import Algorithm
+from ..randomness import key_of
 from ..recipe import Method, Recipe, Surroundings, as_method
 from ..resources import Resources
 from ..stop import Stop
@@ -234,7 +236,7 @@ class Run:
     def key(self) -> jax.Array:
         """Of everything that is drawn on the device."""
         with jax.ensure_compile_time_eval():  # a run may be asked for it while a program is traced
-            return jax.random.key(self.seed)
+            return key_of(self.seed)
 
     @property
     def surroundings(self) -> Surroundings:
@@ -254,8 +256,18 @@ class Run:
     @cached_property
     def shapes(self) -> list[Shapes]:
         """The messages of all exchanges, by place."""
-        name = (self.recipe, self.every_round, self.diagnostics, self.oracle, self.population.outline)
-        return known_shapes(name, lambda: message_shapes(self.algorithm, self.population, self.oracle))
+        return known_shapes(self._of_messages, lambda: message_shapes(self.algorithm, self.population, self.oracle))
+
+    def learn_shapes(self, found: dict[int, Shapes]) -> None:
+        """Remember the messages of all exchanges, where the trace of a program showed them: see `layout.overhearing`."""
+        places = range(len(self.algorithm.exchanges))
+        if found and all(place in found for place in places):
+            known_shapes(self._of_messages, lambda: [found[place] for place in places])
+
+    @property
+    def _of_messages(self) -> Hashable:
+        """All that the shapes of messages follow from."""
+        return self.recipe, self.every_round, self.diagnostics, self.oracle, self.population.outline
 
     def words(self) -> dict[str, Any]:
         """The setting in words, for records."""

@@ -54,6 +54,9 @@ def identity(
 def row_digests(rows: Any, clients: int) -> bytes:
     """Hashes of clients' rows, a block of them at a time, one after the other; `clients`: m, also of some of them."""
     block = row_blocks(clients)
+    rows = (
+        np.asarray(rows) if isinstance(rows, jax.Array) else rows
+    )  # to cut JAX's array would be a program for every cut
     starts = range(0, len(rows), block)
     parts = (np.ascontiguousarray(np.asarray(rows[first : first + block])) for first in starts)
     return b"".join(hashlib.sha256(part.tobytes()).digest() for part in parts)

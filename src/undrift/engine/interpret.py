@@ -29,6 +29,7 @@ from ..randomness import tag
 from ..sums import total
 from ..vectorise import over_members, take
 from .description import Run
+from .layout import Shapes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Context:
     opening: bool = False  # the start program, which all m clients play whatever the plan says
     in_turn: bool = False  # clients play one after the other
     in_hand: bool = False  # the memory holds the rows of the members alone, in their order
+    said: dict[int, Shapes] = dataclasses.field(default_factory=dict)  # by the exchange's `id`, see `layout.tell`
 
     @property
     def problem(self) -> Problem:
@@ -136,6 +138,7 @@ def ask(step: Exchange, memory: Memory, members: Members, context: Context) -> A
         own_key, own_steps_key = (jax.random.fold_in(k, number) for k in (key, steps_key))
         local = Local(problem.client(row), steps, own_key, context.round, number, run.oracle, own_steps_key, stride)
         mine, up = step.client(mine, down, local)
+        context.said[id(step)] = Shapes.of(down, up)
         end = () if step.account.endpoint is None else step.account.endpoint(down, up)
         return mine, up, end, _finite(up)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any
 
@@ -16,10 +18,11 @@ from ..local import Local
 from ..oracles import Oracle
 from ..problems.base import Problem
 from ..problems.population import Population
-from ..protocol import Algorithm, Exchange, Memory
+from ..protocol import Algorithm, Exchange, Memory, nothing
 
 MOST_KNOWN = 256  # lists of shapes that are remembered
 _known: OrderedDict[Hashable, list[Shapes]] = OrderedDict()
+_overheard: ContextVar[dict[int, Shapes] | None] = ContextVar("_overheard", default=None)  # by place
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +31,11 @@ class Shapes:
 
     down: Any
     up: Any
+
+    @classmethod
+    def of(cls, down: Any, up: Any) -> Shapes:
+        """Of these messages, which may be on their way in a program that is being traced."""
+        return cls(*jax.tree.map(_shape, (down, up)))
 
     @cached_property
     def down_bytes(self) -> int:
@@ -42,7 +50,8 @@ def lay_out(algorithm: Algorithm, x: jax.Array, problem: Problem) -> Memory:
     """The memory at the start, for all m clients."""
     server, slot = algorithm.server(x)
     slots = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[None], (problem.clients, *leaf.shape)), slot)
-    clients = problem.each(lambda loss: algorithm.client(x, loss))
+    keeps_nothing = algorithm.client is nothing  # a loop over all clients for it would have to be compiled all the same
+    clients = () if keeps_nothing else problem.each(lambda loss: algorithm.client(x, loss))
     shards = sharding.active()
     return (
         Memory(server, slots, clients) if shards is None else Memory(server, shards.kept(slots), shards.kept(clients))
@@ -76,6 +85,24 @@ def known_shapes(name: Hashable, find: Callable[[], list[Shapes]]) -> list[Shape
     return shapes
 
 
+@contextmanager
+def overhearing() -> Iterator[dict[int, Shapes]]:
+    """The shapes of messages, by place, of programs that are traced meanwhile: who listens need not trace them once more."""
+    found: dict[int, Shapes] = {}
+    token = _overheard.set(found)
+    try:
+        yield found
+    finally:
+        _overheard.reset(token)
+
+
+def tell(algorithm: Algorithm, said: dict[int, Shapes]) -> None:
+    """Tell whoever listens what the exchanges of this algorithm said; `said`: by the `id` of the exchange."""
+    found = _overheard.get()
+    if found is not None:
+        found |= {place: said[id(e)] for place, e in enumerate(algorithm.exchanges) if id(e) in said}
+
+
 def message_programs(algorithm: Algorithm, population: Population, oracle: Oracle) -> list[Any]:
     """What makes the messages of all exchanges, traced, by place."""
     return _each_exchange(algorithm, population, oracle, lambda play, *given: jax.make_jaxpr(play)(*given))
@@ -98,3 +125,8 @@ def _each_exchange(algorithm: Algorithm, population: Population, oracle: Oracle,
 
     with precision.scope(population.dtype):
         return [messages(exchange) for exchange in algorithm.exchanges]
+
+
+def _shape(leaf: Any) -> jax.ShapeDtypeStruct:
+    kind = jax.typeof(leaf)
+    return jax.ShapeDtypeStruct(kind.shape, kind.dtype)

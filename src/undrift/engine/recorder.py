@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,13 +34,20 @@ class Recorder:
     """
 
     def __init__(self, run: Run, ledger: Ledger | None = None, carry: Any = None) -> None:
-        self.run, self.ledger = run, ledger or Ledger.of(run)
+        self.run = run
+        if ledger is not None:
+            self.ledger = ledger
         self.folder: Path | None = None  # where large tables go; None: into temporary files
         self.columns: dict[str, Growing] = {}  # costs as running totals
         self.clients: dict[str, Table] = {}  # with one column per client
         self.iterates: Table = Growing(run.rounds + 1)
         self.stopped: str | None = None  # why the run ended before its last round
         self.kept = Kept(0, None, carry, plan_digest(run.plan))
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Made when the first costs are counted: the trace of the first chunk has shown the messages by then."""
+        return Ledger.of(self.run)
 
     @property
     def length(self) -> int:

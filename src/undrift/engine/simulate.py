@@ -39,7 +39,7 @@ from .hosts import Wishes
 from .identity import identity
 from .interpret import Context, Info, Members, everyone, play
 from .interrupt import SIGNALS, Stop
-from .layout import lay_out
+from .layout import lay_out, overhearing, tell
 from .mesh import mesh_of, on_mesh, outline, placed, sharded_digests, shards_of, with_seats, words
 from .programs import Programs
 from .recorder import Recorder
@@ -80,9 +80,9 @@ def advance(capacity: int, run: Run, carry: Carry, plan: Draw, count: Any, round
 
     def body(k: jax.Array, state: tuple[Carry, Records]) -> tuple[Carry, Records]:
         carry, records = state
-        members = Members(*jax.tree.map(lambda part: part[k], tuple(plan)))
+        members = Members(*jax.tree.map(lambda part: _row(part, k), tuple(plan)))
         carry, new = _round(run, carry, members, rounds)
-        return carry, jax.tree.map(lambda column, value: column.at[k].set(value), records, new)
+        return carry, jax.tree.map(lambda column, row: _with_row(column, row, k), records, new)
 
     blank = jax.tree.map(lambda s: jnp.zeros((capacity, *s.shape), s.dtype), record_shapes(run, carry.memory))
     if run.stop is None:
@@ -93,6 +93,16 @@ def advance(capacity: int, run: Run, carry: Carry, plan: Draw, count: Any, round
         return (k < count) & ~carry.stop[1]
 
     return jax.lax.while_loop(go_on, lambda s: (s[0] + 1, body(*s)), (jnp.int32(0), (carry, blank)))[1]
+
+
+def _row(table: jax.Array, k: jax.Array) -> jax.Array:
+    """table[k] for k ≥ 0: what JAX adds for negative ones would be traced and lowered once more for every column."""
+    return jax.lax.dynamic_index_in_dim(table, k, keepdims=False, allow_negative_indices=False)
+
+
+def _with_row(table: jax.Array, row: jax.Array, k: jax.Array) -> jax.Array:
+    """The table with this row at k ≥ 0."""
+    return jax.lax.dynamic_update_index_in_dim(table, row, k, 0, allow_negative_indices=False)
 
 
 def record_shapes(run: Run, memory: Memory) -> Records:
@@ -117,6 +127,7 @@ def opening(run: Run) -> Carry:
     algorithm, context = run.algorithm_at(t), Context(run, t, opening=True)
     memory = lay_out(algorithm, jnp.asarray(run.x0), run.problem)
     memory, said = play(algorithm.start, memory, everyone(run.problem.clients), context)
+    tell(algorithm, context.said)
     return jax.tree.map(_strong, _carry(run, memory, said))
 
 
@@ -148,6 +159,7 @@ def _round(run: Run, carry: Carry, members: Members, rounds: Any) -> tuple[Carry
         memory, info = played(memory, info, algorithm.first, t == 1)
         usual = 2
     memory, info = played(memory, info, algorithm.round, t >= usual)
+    tell(algorithm, context.said)
     x = algorithm.model(memory.server)
     due = (t % run.record_every == 0) | (t == rounds)
     columns, clients, suspect = _measured(run, algorithm, memory, x, due)
@@ -400,8 +412,12 @@ class _Simulation:
         plan = padded_plan(self.run, done, count, self.capacity)
         if self.shards is not None:
             self.spread = self.shards = with_seats(self.shards, plan)
-        carry = self.carry if done else compiled_opening(self.spread, self.inputs)
-        carry, records = compiled_advance(*self._arguments(carry, plan, count))  # the memory that went in is no more
+        with overhearing() as shapes:
+            carry = self.carry if done else compiled_opening(self.spread, self.inputs)
+            carry, records = compiled_advance(
+                *self._arguments(carry, plan, count)
+            )  # the memory that went in is no more
+        self.run.learn_shapes(shapes)
         ended, diverged, suspect = (int(number) for number in (carry.round, carry.diverged, carry.suspect))
         self.recorder.add(jax.device_get(records), plan, done, ended - done, diverged, suspect, carry)
 

@@ -118,7 +118,7 @@ def custom(
             "data": jax.tree.map(
                 lambda a: where_it_lies("data", a, dtype if a.dtype.kind == "f" else a.dtype), stacked
             ),
-            "size": jnp.asarray(sizes, jnp.int32),
+            "size": jnp.asarray(np.asarray(sizes, np.int32)),
         }
         w = jnp.asarray(normalised_weights(weights, len(sizes), dtype))
         problem = Custom(stack, (), w, dim, dtype, (loss, per_sample, average))

@@ -148,7 +148,7 @@ def least_squares(A: Any, b: Any, *, weights: Any = None, spectral: bool | None 
         own = {
             "A": where_it_lies("A", rows_A, dtype),
             "b": to_device(rows_b, dtype),
-            "size": jnp.asarray(sizes, jnp.int32),
+            "size": jnp.asarray(np.asarray(sizes, np.int32)),  # JAX would convert them by a program of its own
         }
         if on_disk(rows_A):
             return OnDiskLeastSquares(own, (), jnp.asarray(w), d, dtype)

@@ -102,7 +102,7 @@ def logistic(A: Any, y: Any, l2: float = 0.0, *, weights: Any = None) -> Logisti
         stack = {
             "A": where_it_lies("A", rows_A, dtype),
             "y": to_device(labels.astype(dtype), dtype),
-            "size": jnp.asarray(sizes, jnp.int32),
+            "size": jnp.asarray(np.asarray(sizes, np.int32)),
         }
         shared = {"l2": jnp.asarray(l2, dtype)}
         return Logistic(stack, shared, jnp.asarray(normalised_weights(weights, m, dtype)), d, dtype)

@@ -12,12 +12,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from .. import precision
 from ..errors import InputError
 from ..models.model import Model
 from ..oracles import MiniBatch, Oracle, minibatch
+from ..randomness import key_of
 from ..sums import weighted
 from .arrays import normalised_weights, on_disk, own_copy
 from .augment import Augment
@@ -176,7 +176,9 @@ class Network(Problem):
     @classmethod
     def initial_of(cls, static: tuple[Any, ...], dim: int, dtype: np.dtype[Any], seed: int) -> np.ndarray:
         with precision.scope(dtype):
-            return np.asarray(ravel_pytree(static[0].net.init(jax.random.key(seed)))[0])
+            leaves = jax.tree.leaves(static[0].net.init(key_of(seed)))
+        # Flattened by NumPy: every reshape by JAX would be a program of its own, to be compiled or fetched from the disk.
+        return np.concatenate([np.zeros(0, dtype), *(np.ravel(leaf).astype(dtype) for leaf in leaves)])
 
     def evaluator(self, reference: Reference | None, per_client: bool) -> Callable[[Any], Evaluation]:
         compiled = jax.jit(Network.evaluate, static_argnums=3)  # all samples together: there are no blocks of clients

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -17,21 +17,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from ..files import write_bytes
+from .curves import Curve, Drawing
 from .labels import Mark, Powers, place_labels
-from .style import RC, Look, looks
+from .style import RC, Look
 
+ENDINGS = (".png", ".svg")
 DPI = 200
 FLOOR = 1e-15  # a relative gap below this is rounding
-
-
-class Curve(NamedTuple):
-    """A method's path: several seeds, one row each."""
-
-    label: str
-    name: str  # of the method, or its colour
-    values: np.ndarray  # (seeds, rounds + 1): relative gap or loss
-    costs: dict[str, np.ndarray]  # axis -> (seeds, rounds + 1)
-    accuracy: np.ndarray | None = None  # (seeds, rounds + 1), where there are test data
 
 
 class Axis(NamedTuple):
@@ -47,40 +39,52 @@ AXES = (
 )
 
 
-def write_figures(curves: Sequence[Curve], folder: Path, title: str, measure: str, singles: bool = True) -> list[Path]:
+def write_figures(drawing: Drawing, folder: Path) -> list[Path]:
     """figure.png and .svg with all axes side by side, and one pair of files for each axis; accuracy above the loss."""
-    written = save_figure(_panels(curves, AXES, title, measure), folder / "figure")
-    if singles:
+    written = save_figure(_panels(drawing, AXES), folder / "figure")
+    if drawing.singles:
         for axis in AXES:
-            written += save_figure(_panels(curves, (axis,), title, measure), folder / f"{measure}-{axis.file}")
+            written += save_figure(_panels(drawing, (axis,)), folder / f"{drawing.measure}-{axis.file}")
     return written
 
 
 def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     """What `draw` draws in the house style, as stem.png and stem.svg."""
-    paths = [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")]
-    with mpl.rc_context(RC), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of letters that the font does not have, or labels without room
-        figure = draw()
-        figure.set_dpi(DPI)
-        figure.set_facecolor("white")
-        write_figure(figure, paths[0])
-        figure.set_layout_engine("none")  # it is laid out now, which takes as long as drawing it
-        write_figure(figure, paths[1])
+    paths = [stem.with_name(f"{stem.name}{ending}") for ending in ENDINGS]
+    for path, content in zip(paths, _in_house_style(draw), strict=True):
+        write_bytes(path, content)
     return paths
 
 
 def write_figure(figure: Figure, path: Path) -> None:
     """The figure in a file of the kind that the path's ending names, .png or .svg, whole or not at all."""
+    write_bytes(path, _drawn(figure, path.suffix))
+
+
+def _in_house_style(draw: Callable[[], Figure]) -> Iterator[bytes]:
+    """What `draw` draws, in files of all kinds."""
+    with mpl.rc_context(RC), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of letters that the font does not have, or labels without room
+        figure = draw()
+        figure.set_dpi(DPI)
+        figure.set_facecolor("white")
+        for ending in ENDINGS:
+            yield _drawn(figure, ending)
+            figure.set_layout_engine("none")  # it is laid out now, which takes as long as drawing it
+
+
+def _drawn(figure: Figure, ending: str) -> bytes:
     drawn = io.BytesIO()  # `savefig` would draw it twice, to see what there is before it draws it
-    if path.suffix == ".svg":
+    if ending == ".svg":
         FigureCanvasSVG(figure).print_svg(drawn, metadata={"Date": None})
     else:
         FigureCanvasAgg(figure).print_png(drawn)
-    write_bytes(path, drawn.getvalue())
+    return drawn.getvalue()
 
 
-def _panels(curves: Sequence[Curve], axes: Sequence[Axis], title: str, measure: str) -> Callable[[], Figure]:
+def _panels(drawing: Drawing, axes: Sequence[Axis]) -> Callable[[], Figure]:
+    curves, measure = drawing.curves, drawing.measure
+
     def draw() -> Figure:
         single = len(axes) == 1
         rows = ["accuracy", measure] if all(curve.accuracy is not None for curve in curves) else [measure]
@@ -88,12 +92,14 @@ def _panels(curves: Sequence[Curve], axes: Sequence[Axis], title: str, measure: 
         figure = Figure(figsize=(width, height * (0.4 + 0.6 * len(rows))), layout="constrained")
         FigureCanvasAgg(figure)
         grid = figure.subplots(len(rows), len(axes), sharex="col", sharey="row", squeeze=False)
-        if title:
-            figure.suptitle(title, fontsize=9, color="#333333", parse_math=False)
-        styles = looks([curve.name for curve in curves])
+        if drawing.title:
+            figure.suptitle(drawing.title, fontsize=9, color="#333333", parse_math=False)
         for row, panels in zip(rows, grid, strict=True):
             for axis, panel in zip(axes, panels, strict=True):
-                marks = [_line(panel, curve, style, axis.key, row) for curve, style in zip(curves, styles, strict=True)]
+                marks = [
+                    _line(panel, curve, style, axis.key, row)
+                    for curve, style in zip(curves, drawing.looks, strict=True)
+                ]
                 _dress(panel, axis, row, first=panel is panels[0], last=row == rows[-1])
                 if panel is panels[-1]:
                     place_labels(panel, [mark for mark in marks if mark is not None])
@@ -162,12 +168,3 @@ def _dress(panel: Axes, axis: Axis, measure: str, first: bool, last: bool = True
             "accuracy": "test accuracy",
         }
         panel.set_ylabel(words[measure])
-
-
-def curve_from(label: str, name: str, values: np.ndarray, columns: Any) -> Curve:
-    """A curve from the columns of histories, (seeds, rounds + 1) each."""
-    rounds = np.broadcast_to(np.arange(values.shape[-1]), values.shape)
-    links = [np.asarray(columns[f"bytes_{link}"]) for link in ("up", "down", "peer") if f"bytes_{link}" in columns]
-    total = np.sum(links, axis=0)
-    costs = {"rounds": rounds, "bytes": total / 1e6, "gradients": np.asarray(columns["gradients"])}
-    return Curve(label, name, values, costs, np.asarray(columns["accuracy"]) if "accuracy" in columns else None)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
-from ..theory.methods import KNOWN
-from ..theory.methods.centralised import GREY
-
-# Those of the records: Okabe and Ito's palette, without its yellow (too light for lines on white); grey for centralised ones.
-COLOURS = {name: known.colour for name, known in KNOWN.items() if known.colour is not None}
 OTHERS = ("#882255", "#117733", "#332288", "#999933", "#44AA99", "#661100")
 DASHES = ("-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.5, 1.2, 1.5)))
 
@@ -32,6 +28,14 @@ RC: dict[Any, Any] = {
 }
 
 
+@functools.cache
+def colours() -> dict[str, str]:
+    """Those of the records: Okabe and Ito's palette, without its yellow (too light for lines on white)."""
+    from ..theory.methods import KNOWN  # which needs JAX, and a process that only draws does not ask
+
+    return {name: known.colour for name, known in KNOWN.items() if known.colour is not None}
+
+
 class Look(NamedTuple):
     colour: str
     dash: Any
@@ -44,11 +48,13 @@ def colour_of(method: str) -> str | None:
     >>> colour_of("fedlin"), colour_of("#882255"), colour_of("mine")
     ('#D55E00', '#882255', None)
     """
-    return COLOURS.get(method, method if method.startswith("#") else None)
+    return method if method.startswith("#") else colours().get(method)
 
 
 def looks(methods: list[str]) -> list[Look]:
     """A look for every method, by name or colour; variants of one method share its colour and differ in their dashes."""
+    from ..theory.methods.centralised import GREY  # of methods that hold all data in one place
+
     own = [name for name in dict.fromkeys(methods) if colour_of(name) is None]
     extra = {name: OTHERS[i % len(OTHERS)] for i, name in enumerate(own)}
     seen: dict[str, int] = {}

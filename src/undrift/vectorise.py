@@ -60,7 +60,7 @@ def over_members(
         return spread(lambda r: function(take(stack, r[0]), *r[1]), (ids, rows), work=work)
 
     def merged(own: Any) -> Any:
-        return _merged(function, stack, *own, model_bytes)
+        return _merged(function, stack, own[0], own[1], model_bytes)
 
     return _dealt_out(merged, (ids, rows)) if everywhere else merged((ids, rows))
 

@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import jax
@@ -45,13 +46,12 @@ def connect(address: str | None = None, count: int | None = None, index: int | N
     """Join the other processes; what is not said is found out from the launcher (SLURM, Open MPI) or JAX's variables.
 
     Call it before JAX computes anything, in every process: `connect("host0:9911", 2, 0)` in one, `connect("host0:9911", 2, 1)`
-    in the other. `ud.run(…, mesh=True)` then plays on the devices of all of them.
+    in the other. `ud.run(…, mesh=True)` then plays on the devices of all of them; `ud.use_devices` comes before.
     """
     if index is None and "JAX_PROCESS_ID" in os.environ:
         index = _whole("JAX_PROCESS_ID")
     if count is None and "JAX_NUM_PROCESSES" in os.environ:
         count = _whole("JAX_NUM_PROCESSES")
-    _do_not_preempt_computation()
     try:
         jax.distributed.initialize(
             address,
@@ -68,6 +68,7 @@ def connect(address: str | None = None, count: int | None = None, index: int | N
     except RuntimeError as error:  # too late, twice, or nobody answered
         raise InputError(f"the processes of this run cannot be connected: {error}") from None
     _explain_aborts()
+    _start_devices()
 
 
 def count() -> int:
@@ -124,16 +125,26 @@ def together(on_mesh: bool) -> Iterator[None]:
         raise HostLostError(LOSS.format(f"process {jax.process_index()} of {count()}")) from error
 
 
-def _do_not_preempt_computation() -> None:
-    """Let threads that wake up wait for the one that runs, on the core that they share.
+def _start_devices() -> None:
+    """Start JAX's devices, and gloo with them, whose network thread then no longer interrupts the computation.
 
-    gloo's network thread wakes up while the computing thread still holds the lock of their connection, in the middle of
-    sending, and then asks for that lock again and again. If both are bound to one core it does so until its slice of time is
-    over: a collective takes 3 ms in place of 0.1 ms. Threads that are started later inherit the policy.
+    That thread wakes up while the computing thread still holds the lock of their connection, in the middle of sending, and asks
+    for the lock again and again. If both are bound to one core it does so until its slice of time is over, and a collective
+    takes 3 ms in place of 0.1 ms. Under SCHED_BATCH a thread that wakes up waits for the one that runs. (For other threads that
+    would be a loss: those that compute hand work to each other.)
     """
-    if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
-        with suppress(OSError):  # a sandbox may forbid it: all is as right, and slower
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    earlier = _threads()
+    jax.local_devices()
+    for thread in _threads() - earlier:
+        with suppress(OSError):  # it has ended, or a sandbox forbids it: all is as right, and may be slower
+            if "poll" in Path(f"/proc/self/task/{thread}/wchan").read_text():
+                os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
+
+
+def _threads() -> set[int]:
+    """Those of this process, where Linux tells."""
+    tasks = Path("/proc/self/task")
+    return {int(task.name) for task in tasks.iterdir()} if tasks.is_dir() else set()
 
 
 def _explain_aborts() -> None:

@@ -12,6 +12,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from ..errors import DivergenceError, HostLostError, InputError, Interrupted, Un
 
 HEARTBEAT_SECONDS = 10  # after so long without a sign of life a process counts as dead, also where no connection broke
 PATIENCE_SECONDS = 300  # how long processes wait for each other at the start
+LOOKS, BETWEEN_LOOKS = 10, 0.01  # for the network thread, and seconds
 # How the errors begin or end that say that another process is gone
 SIGNS = ("Gloo", "gloo", "Connection closed by peer", "Connection reset by peer", "heartbeat", "coordination service")
 
@@ -135,10 +137,12 @@ def _start_devices() -> None:
     """
     earlier = _threads()
     jax.local_devices()
-    for thread in _threads() - earlier:
-        with suppress(OSError):  # it has ended, or a sandbox forbids it: all is as right, and may be slower
-            if "poll" in Path(f"/proc/self/task/{thread}/wchan").read_text():
-                os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
+    for _ in range(LOOKS):  # a thread that has just been made does not wait for the network yet
+        for thread in _threads() - earlier:
+            with suppress(OSError):  # it has ended, or a sandbox forbids it: all is as right, and may be slower
+                if "poll" in Path(f"/proc/self/task/{thread}/wchan").read_text():
+                    os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
+        time.sleep(BETWEEN_LOOKS)
 
 
 def _threads() -> set[int]:

@@ -17,7 +17,7 @@ with instrumented("undrift.engine.stored", "undrift.engine.checkpoint", "zipfile
 from attack.damaged_checkpoints import packed, play, problem, sealed, unpacked
 from undrift import precision
 from undrift.engine.recorder import Recorder
-from undrift.engine.simulate import carry_shapes, record_shapes
+from undrift.engine.rounds import carry_shapes, record_shapes
 
 play(SCRATCH, 3)
 FILE = SCRATCH / "checkpoint.npz"

@@ -181,7 +181,7 @@ def test_bad_means_are_refused_by_name(cli, tmp_path):
 def test_every_program_is_described_and_traced_once(cli, monkeypatch):
     """Two methods × four step sizes: two descriptions, few programs, and a method built for each point, not for each use."""
     from undrift.engine.description import Run
-    from undrift.engine.simulate import compilations
+    from undrift.engine.rounds import compilations
     from undrift.recipe import Recipe
 
     described, built, of, build = [], [], Run.of, Recipe.build

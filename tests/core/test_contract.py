@@ -12,9 +12,9 @@ from core_cases import CASES, CLIENTS, DIM, PARTIAL, UNEQUAL, WEIGHTS, logistic_
 
 import undrift as ud
 from undrift import precision
-from undrift.engine import simulate
 from undrift.engine.interpret import Context, Members, everyone, play
 from undrift.engine.layout import lay_out
+from undrift.engine.rounds import compilations
 
 ETA = 0.05
 FEDERATED = [name for name, case in CASES.items() if case.federated]
@@ -80,11 +80,11 @@ def drift_is_zero_for_equal_clients_alone(case, drift):
 def test_one_compilation_for_all_numbers_seeds_rounds_and_data(name):
     make = CASES[name].make
     history = ud.run(make(ETA), problem_of(logistic_data(0)), rounds=8, keep_iterates=True, **PARTIAL).history
-    before = dict(simulate.compilations)
+    before = dict(compilations)
     for seed, eta, rounds in ((1, ETA, 7), (2, 0.01, 600)):
         problem = problem_of(logistic_data(seed, WEIGHTS))
         ud.run(make(eta), problem, rounds=rounds, seed=seed, x0=np.full(DIM, 0.1), keep_iterates=True, **PARTIAL)
-    assert dict(simulate.compilations) == before
+    assert dict(compilations) == before
     if CASES[name].federated:
         silent_members_cost_one_message_down(CASES[name], history)
 

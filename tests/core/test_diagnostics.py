@@ -11,6 +11,7 @@ import undrift as ud
 from undrift import precision
 from undrift.engine import simulate
 from undrift.engine.identity import program_identity
+from undrift.engine.rounds import carry_shapes
 
 RNG = np.random.default_rng(4)
 M, N, DIM, TAU = 3, 5, 2, 3
@@ -128,7 +129,7 @@ def program(method, **arguments):
     run = ud.describe(method, problem(), rounds=2, **arguments)
     with precision.scope(run.population.dtype):
         going = simulate._Simulation(run, None)
-        carry, plan = simulate.carry_shapes(run), simulate.padded_plan(run, 0, 1, going.capacity)
+        carry, plan = carry_shapes(run), simulate.padded_plan(run, 0, 1, going.capacity)
         traced = simulate.compiled_advance.trace(*going._arguments(carry, plan, 1))
     return program_identity(traced.jaxpr), jax.tree.structure(carry)
 

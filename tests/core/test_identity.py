@@ -16,6 +16,7 @@ import undrift as ud
 from undrift import precision
 from undrift.engine import simulate
 from undrift.engine.identity import plan_identity, program_identity
+from undrift.engine.rounds import compilations
 from undrift.engine.sweep import sweep_identity
 from undrift.protocol import Account, once
 
@@ -200,9 +201,9 @@ def test_programs_of_equal_text_with_other_constants_differ():
 
 def test_a_bare_algorithm_compiles_once():
     algorithm = scaled(3.0)
-    before = simulate.compilations["own"]
+    before = compilations["own"]
     ends = [ud.run(algorithm, problem(), rounds=rounds).x for rounds in (2, 2, 50)]
-    assert simulate.compilations["own"] == before + 1
+    assert compilations["own"] == before + 1
     np.testing.assert_array_equal(ends[0], ends[1])
 
 
@@ -210,10 +211,10 @@ def test_a_checkpoint_does_not_trace_the_program_again(tmp_path):
     def fresh(count):
         return 0.05 / (1 + count)
 
-    before = simulate.compilations["fedsgd"]
+    before = compilations["fedsgd"]
     ud.run(ud.fedsgd(eta=fresh), problem(), rounds=3, checkpoint=tmp_path)
     ud.run(ud.fedsgd(eta=fresh), problem(), rounds=5, checkpoint=tmp_path, resume=True)
-    assert simulate.compilations["fedsgd"] == before + 1
+    assert compilations["fedsgd"] == before + 1
 
 
 def test_a_comparison_knows_its_runs_by_their_programs_numbers_and_seeds():

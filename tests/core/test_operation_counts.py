@@ -23,6 +23,7 @@ from undrift.engine.layout import message_shapes
 from undrift.engine.loopback import nodes_for
 from undrift.engine.parts import Parts
 from undrift.engine.programs import Programs
+from undrift.engine.rounds import carry_shapes, compilations
 
 CLIENTS = 211  # found nowhere else in the shapes of a program
 FREE = {"parameter", "get-tuple-element", "tuple", "bitcast", "while", "constant", "conditional", "call"}
@@ -90,7 +91,7 @@ def compiled(method, problem, **arguments) -> str:
     with precision.scope(run.population.dtype):
         going = simulate._Simulation(run, None)
         plan = simulate.padded_plan(run, 0, 1, going.capacity)
-        given = going._arguments(simulate.carry_shapes(run), plan, 1)
+        given = going._arguments(carry_shapes(run), plan, 1)
         return simulate.compiled_advance.trace(*given).lower().compile().as_text()
 
 
@@ -145,10 +146,10 @@ def test_a_kind_of_run_is_traced_once_and_its_messages_not_by_themselves(monkeyp
 
     monkeypatch.setattr(description, "message_shapes", shapes)
     monkeypatch.setattr(layout, "_known", type(layout._known)())
-    before = simulate.compilations["fedprox"]
+    before = compilations["fedprox"]
     for seed, eta in ((0, 0.1), (1, 0.1), (1, 0.2)):
         ud.run(ud.fedprox(eta=eta, beta=0.5), linear(), rounds=3, seed=seed, **SOME)
-    assert simulate.compilations["fedprox"] == before + 1
+    assert compilations["fedprox"] == before + 1
     assert looked["shapes"] == 0
 
 

@@ -11,7 +11,7 @@ import pytest
 from twins import both
 
 import undrift as ud
-from undrift.engine import simulate
+from undrift.engine.rounds import compilations
 
 A = np.array([1.0, 2.0, 0.5])
 B = np.array([3.0, -1.0, 2.0])
@@ -79,10 +79,10 @@ def test_a_schedule_is_compiled_once_however_many_rounds():
     def gentle(count):
         return 0.1 / (1 + count)
 
-    before = simulate.compilations["fedsgd"]
+    before = compilations["fedsgd"]
     for rounds in (1, 5, 300):
         ud.run(ud.fedsgd(eta=gentle), problem(), rounds=rounds)
-    assert simulate.compilations["fedsgd"] == before + 1
+    assert compilations["fedsgd"] == before + 1
 
 
 @pytest.mark.parametrize(

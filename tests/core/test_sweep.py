@@ -9,8 +9,9 @@ import pytest
 from core_cases import CASES, PARTIAL, WEIGHTS, least_squares_data, logistic_data, problem_of
 
 import undrift as ud
-from undrift.engine import simulate, sweep
+from undrift.engine import sweep
 from undrift.engine.description import Run
+from undrift.engine.rounds import compilations
 
 SETTING = {"rounds": 12, **PARTIAL}
 
@@ -68,10 +69,10 @@ def test_convolutions_are_not_merged():
 
 def test_a_grid_of_numbers_is_one_compilation():
     problem = problem_of(least_squares_data(0, samples=11))  # a shape of its own: nobody has compiled it yet
-    before = simulate.compilations["fedprox"]
+    before = compilations["fedprox"]
     swept = ud.sweep(ud.fedprox, problem, grid={"eta": [0.01, 0.02, 0.05], "beta": [0.0, 1.0]}, seeds=3, rounds=5)
     assert swept.history["loss"].shape == (3, 2, 3, 6)
-    assert simulate.compilations["fedprox"] == before + 1
+    assert compilations["fedprox"] == before + 1
 
 
 def test_settings_may_be_swept_too():

@@ -8,7 +8,8 @@ import pytest
 
 import undrift as ud
 from undrift.engine.description import Run
-from undrift.engine.simulate import carry_shapes, compiled_advance, padded_plan
+from undrift.engine.rounds import carry_shapes
+from undrift.engine.simulate import compiled_advance, padded_plan
 
 
 def small() -> ud.problems.Problem:

@@ -13,7 +13,8 @@ import numpy as np
 import undrift as ud
 from undrift import precision
 from undrift.engine.description import Run as Described
-from undrift.engine.simulate import Carry, advance, opening, padded_plan
+from undrift.engine.rounds import Carry, advance, opening
+from undrift.engine.simulate import padded_plan
 from undrift.plan import Draw
 
 CLIENTS, DIM, SAMPLES = 4, 5, 6

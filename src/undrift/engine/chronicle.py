@@ -15,7 +15,8 @@ from .history import Result
 from .ledger import LINKS
 from .nodes import ServerNode
 from .recorder import Recorder
-from .simulate import Records, divergence
+from .rounds import Records
+from .simulate import divergence
 
 
 class Chronicle:

@@ -9,11 +9,8 @@ is played a thread draws the plan of the next one and reads the data for it.
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,9 +21,8 @@ import numpy as np
 
 from .. import memory, precision
 from ..errors import InputError
-from ..ownership import Owned, owned
 from ..plan import Draw
-from ..problems.arrays import aligned_zeros, on_disk
+from ..problems.arrays import aligned_zeros
 from ..protocol import Memory
 from ..vectorise import on_all_devices
 from .beginning import check_start, depends, played_start
@@ -37,9 +33,9 @@ from .interpret import Context, Members, play
 from .layout import lay_out, memory_shapes
 from .programs import Programs
 from .recorder import Recorder
+from .rounds import Records, record_shapes
 from .rows import Layout, RowFile, owner_of
-from .simulate import Records, _Simulation, capacity_of, is_spread, padded_plan, record_shapes
-from .table import scratch_folder
+from .simulate import _Simulation, capacity_of, is_spread, padded_plan
 
 ROWS_AT_ONCE = 2**24  # bytes of clients' rows that a chunk brings to the device: beyond, new memory costs more
 EVERY_ROUND = ("drift", "drift_worst")  # what is recorded of rounds that are not evaluated, too
@@ -382,45 +378,6 @@ class OutOfCore(_Simulation):
         return everyone
 
 
-@contextmanager
-def player(run: Run, observe: Any, mesh: Any, store: Any, checkpoint: Path | None) -> Iterator[_Simulation]:
-    """What plays this run: all in memory, or with the clients' rows in `store`, if that is given or needed.
-
-    Without a directory of its own the store is that of the checkpoint, or a temporary one.
-    """
-    if mesh is not None and store is not None:
-        raise InputError(
-            "a mesh keeps clients' rows in the memory of its devices, a store keeps them on disk: give one of the two"
-        )
-    if mesh is not None and any(map(on_disk, jax.tree.leaves(run.problem.shared))):
-        raise InputError(
-            "on a mesh every process reads the rows of its own clients, and the samples of a network are one table for all: "
-            "give them as arrays, np.array(x)"
-        )
-    if mesh is not None or (store is None and not is_needed(run)):
-        yield _Simulation(run, observe, mesh)
-        return
-    with _folder(store, checkpoint) as folder:
-        simulation = OutOfCore(run, observe, folder)
-        try:
-            yield simulation
-        finally:
-            simulation.close(remove=checkpoint is None)
-
-
-@contextmanager
-def _folder(store: Any, checkpoint: Path | None) -> Iterator[Path]:
-    if store is None and checkpoint is None:
-        with tempfile.TemporaryDirectory(prefix="undrift-", dir=scratch_folder()) as made:
-            yield Path(made)
-    elif store is None or (checkpoint is not None and not isinstance(store, Owned) and Path(store) == checkpoint):
-        assert checkpoint is not None
-        yield checkpoint
-    else:
-        with owned(store) as mine:
-            yield mine.path
-
-
 def sizes(run: Run, record: int) -> tuple[int, int]:
     """(rounds of the longest chunk, clients whose rows it can hold)."""
     cohort, problem = run.plan.cohort_size, run.problem
@@ -453,12 +410,3 @@ def row_bytes(run: Run) -> int:
     """What a run keeps for each client besides its data."""
     shapes = memory_shapes(run.algorithm, run.population)
     return Layout((shapes.slots, shapes.clients)).bytes
-
-
-def is_needed(run: Run) -> bool:
-    """Whether the data are on disk, or the clients' memories would take more than half of this machine's memory."""
-    if run.recipe.centralised:
-        return False
-    room = memory.installed()
-    large = room is not None and 2 * run.population.clients * row_bytes(run) > room
-    return run.problem.is_on_disk or (large and run.plan.cohort_size < run.population.clients)

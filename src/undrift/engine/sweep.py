@@ -25,16 +25,8 @@ from .history import History, in_order
 from .identity import identity, plan_identity
 from .programs import Programs
 from .recorder import Recorder
-from .simulate import (
-    Carry,
-    advance,
-    capacity_of,
-    carry_shapes,
-    compiled_advance,
-    compiled_opening,
-    opening,
-    padded_plan,
-)  # fmt: skip
+from .rounds import Carry, advance, carry_shapes, opening
+from .simulate import capacity_of, compiled_advance, compiled_opening, padded_plan
 from .threads import at_once, in_threads
 
 BLOCK_BYTES = 2**21  # clients' models of all runs of a block

@@ -8,6 +8,7 @@ out over devices each adds up its own, and their sums are added.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -51,14 +52,19 @@ def weighted(weights: jax.Array, rows: Any) -> Any:
 def _weighted(weights: jax.Array, rows: jax.Array) -> jax.Array:
     weights = weights.astype(jnp.result_type(rows, weights))
     if rows.shape[0] <= FEW:
-        # Not as a product of a vector and a matrix: runs side by side would have all their rows turned around for it.
-        start = weights[0] * rows[0]
-        return jax.lax.fori_loop(1, rows.shape[0], lambda k, so_far: so_far + weights[k] * rows[k], start)
+        return _one_after_the_other(weights, rows)
     if rows.size <= LARGE:
         return total(_product(weights, rows))
     cut = rows.shape[0] // FEW * FEW
     blocks = jnp.einsum("kb,kb...->k...", weights[:cut].reshape(-1, FEW), rows[:cut].reshape(-1, FEW, *rows.shape[1:]))
     return total(jnp.concatenate([blocks, _product(weights[cut:], rows[cut:])]))
+
+
+@partial(jax.jit, inline=True)  # nodes call it outside of any program, and need not compile it each time
+def _one_after_the_other(weights: jax.Array, rows: jax.Array) -> jax.Array:
+    """Not as a product of a vector and a matrix: runs side by side would have all their rows turned around for it."""
+    start = weights[0] * rows[0]
+    return jax.lax.fori_loop(1, rows.shape[0], lambda k, so_far: so_far + weights[k] * rows[k], start)
 
 
 def weighted_on_host(weights: Any, rows: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ import undrift as ud
 
 from .measure import Goal, Report, Row, in_turns, per_round
 
-CLIENTS, SAMPLES, DIM, STEPS, ROUNDS = 20, 50, 100, 5, 40
+CLIENTS, SAMPLES, DIM, STEPS, ROUNDS = 20, 50, 100, 5, 200
 
 
 def run(repeat: int) -> Report:

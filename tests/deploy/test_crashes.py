@@ -16,6 +16,7 @@ from undrift.deploy.ports import free_port
 from undrift.studies.replaying import replay
 
 PATIENCE = 600.0
+ROUNDS = 200  # enough that a run is not over before somebody has been killed in it
 SITES = 2
 PROBLEM = f'[problem]\nname = "least_squares"\nclients = {SITES}\nsamples = 6\ndim = 4\n'
 METHODS = {
@@ -36,7 +37,7 @@ def study(folder: Path, method: str, rounds: int) -> Path:
 def rehearse(folder: Path, method: str, kills: int, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     words = [
         "rehearse",
-        str(study(folder, method, 40)),
+        str(study(folder, method, ROUNDS)),
         "--chaos",
         str(kills),
         "--seed",
@@ -49,7 +50,7 @@ def rehearse(folder: Path, method: str, kills: int, seed: int, capsys: pytest.Ca
     assert code == 0, said.err
     found = json.loads(said.out)
     assert found["kills"] == kills
-    assert found["rounds"] == 40
+    assert found["rounds"] == ROUNDS
     assert found["equal"], found
 
 

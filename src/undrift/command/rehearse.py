@@ -31,7 +31,8 @@ DEFAULT: dict[str, Any] = {
     "run": {"rounds": 30, "steps": 5},
     "method": [{"name": "fedlin", "up": "top_k:20"}],
 }
-LOOK = 0.1  # seconds between two looks at the processes
+LOOK = 0.02  # seconds between two looks at the processes: rounds of small problems take little longer
+REST = 0.1  # of the rounds, at the end: whoever is to be killed later would be too late for it
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -122,7 +123,8 @@ def _schedule(arguments: argparse.Namespace, sites: list[str], rounds: int) -> l
     """(round, whom) of all kills, in order: a third of them the server."""
     draw = random.Random(arguments.seed)
     names = ["server" if draw.random() < 1 / 3 else draw.choice(sites) for _ in range(int(arguments.chaos))]
-    return sorted((draw.randrange(0, max(rounds, 1)), name) for name in names)
+    last = max(int((1 - REST) * rounds), 1)
+    return sorted((draw.randrange(last), name) for name in names)
 
 
 def _rounds(trace: Path) -> int:

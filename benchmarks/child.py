@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +30,18 @@ class Failed(Exception):
     """A case did not end with a report."""
 
 
+def _ended(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+    """The code with which it ended and what it complained of; none of the processes that it started is left behind."""
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, text=True, start_new_session=True, **pipes) as process:
+        try:
+            _, complaints = process.communicate(timeout=PATIENCE)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, complaints
+
+
 def in_child(case: str, repeat: int) -> Result:
     """Run it, and watch the machine meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
@@ -38,12 +52,12 @@ def in_child(case: str, repeat: int) -> Result:
         try:
             # What an earlier run compiled must not make this one faster; the case of start-up keeps its own.
             environment = {**os.environ, "PYTHONPATH": path, "UNDRIFT_COMPILED": "off"}
-            ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+            code, complaints = _ended(command, environment)
         except subprocess.TimeoutExpired as error:
             raise Failed(f"it took more than {PATIENCE:g} s") from error
         after = disturbance.Clock.now()
-        if ended.returncode != 0 or not file.exists():
-            raise Failed(f"it ended with code {ended.returncode}:\n{ended.stderr[-2000:]}")
+        if code != 0 or not file.exists():
+            raise Failed(f"it ended with code {code}:\n{complaints[-2000:]}")
         seen = json.loads(file.read_text())
     report, used = Report.from_json(seen["report"]), disturbance.shares(before, after, cores())
     return Result(

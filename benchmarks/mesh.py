@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import disturbance
 from .measure import Goal, Report, Row
 from .pictures import pictures
 
@@ -97,7 +98,11 @@ def _scaling(case: str, repeat: int) -> Scaling:
     with _company(case, Path(), 1) as one, _company(case, Path(), 2) as two:
         once, both, apart = [], [], 0.0
         for turn in range(repeat + 1):  # the first one compiles
-            (alone,), pair = _told(one), _told(two)
+            disturbance.calibrate()
+            if turn % 2:
+                (alone,), pair = _told(one), _told(two)
+            else:
+                pair, (alone,) = _told(two), _told(one)
             if turn:
                 once.append(float(alone[0]))
                 both.append(max(float(said[0]) for said in pair))
@@ -157,7 +162,8 @@ def _told(company: list[subprocess.Popen[str]]) -> list[list[str]]:
 
 
 def main(role: str, file: str, address: str, count: int, index: int) -> None:
-    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[index % os.cpu_count()]})  # type: ignore[operator]
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[index % len(cores)]})
     from undrift.engine import hosts
 
     if count > 1:

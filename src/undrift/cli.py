@@ -84,7 +84,8 @@ def _execute(words: list[str]) -> int:
 @contextmanager
 def _figures_prepared(arguments: argparse.Namespace) -> Iterator[None]:
     """While a run is played and its figures are drawn: what draws them is made ready meanwhile."""
-    if arguments.command not in DRAWN_ASIDE or arguments.no_figures:
+    several = getattr(arguments, "hosts", None) is not None  # processes, of which one draws
+    if arguments.command not in DRAWN_ASIDE or arguments.no_figures or several:
         yield
         return
     aside.prepare()

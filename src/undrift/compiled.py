@@ -39,7 +39,10 @@ _deciding = threading.RLock()
 
 
 def prepare() -> None:
-    """Called whenever undrift is about to compute; the first call decides. A user's own cache of JAX's is left alone."""
+    """Called whenever undrift is about to compute; the first call decides.
+
+    A cache of JAX's that the user has chosen is left alone, unless `$UNDRIFT_COMPILED` asks for something else.
+    """
     if _decided.is_set():
         return
     with _deciding:
@@ -48,7 +51,8 @@ def prepare() -> None:
         import jax
 
         settings = jax.config.values
-        if settings["jax_compilation_cache_dir"] is None and settings["jax_enable_compilation_cache"]:
+        unsaid = settings["jax_compilation_cache_dir"] is None and settings["jax_enable_compilation_cache"]
+        if unsaid or os.environ.get(VARIABLE):
             _use(_chosen())
         _decided.set()
 

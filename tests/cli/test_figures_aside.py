@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -40,7 +41,9 @@ def drawn(drawing, folder):
 
 
 def test_the_other_process_draws_the_same(drawing, process, tmp_path, monkeypatch):
-    here = drawn(drawing, tmp_path / "here")
+    with mpl.rc_context():  # whatever other tests have set
+        mpl.rcdefaults()
+        here = drawn(drawing, tmp_path / "here")
     monkeypatch.setattr("undrift.report.figures.write_figures", None)  # nothing is drawn here
     aside.figures(drawing, tmp_path)
     assert [(tmp_path / name).read_bytes() for name in NAMES] == here
@@ -51,6 +54,15 @@ def test_what_the_other_process_does_not_draw_is_drawn_here(drawing, process, tm
     process.wait()
     aside.figures(drawing, tmp_path)
     assert [(tmp_path / name).read_bytes() for name in NAMES] == drawn(drawing, tmp_path / "here")
+
+
+def test_the_other_process_touches_no_file(drawing, process, tmp_path, monkeypatch):
+    """So one that outlives its parent cannot write into a folder that has a new owner."""
+    written = []
+    monkeypatch.setattr("undrift.files.write_bytes", lambda path, content: written.append(path.name))
+    aside.figures(drawing, tmp_path)
+    assert written == list(NAMES)
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_process_is_started_for_what_is_there_already():

@@ -34,6 +34,10 @@ def execute_on_hosts(arguments: argparse.Namespace) -> int:
         raise InputError("--host-count and --host-index belong to --hosts HOST:PORT, where process 0 listens")
     if arguments.out is None:
         raise InputError("say with --out DIR where all processes find the run: a directory that all of them see")
+    if arguments.store is not None:
+        raise InputError(
+            "--hosts keeps clients' rows in the memory of its processes, --store keeps them on disk: give one of the two"
+        )
     arguments.devices = arguments.devices or 1  # there may be a process for every core
     prepare_devices(arguments.devices, {})  # before JAX looks who is there
     hosts.connect(arguments.hosts or None, arguments.host_count, arguments.host_index)

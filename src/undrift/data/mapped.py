@@ -72,6 +72,8 @@ def _array(path: Path, file: IO[bytes], begin: int, end: int) -> np.memmap[Any, 
     start, size = file.tell(), int(np.prod(shape, dtype=object)) * dtype.itemsize
     if dtype.hasobject:
         raise DataError(f"{path} holds Python objects, which cannot be memory-mapped: convert them to numbers")
-    if start + size != end or end > os.fstat(file.fileno()).st_size or not size:
+    if not size:
+        raise DataError(f"{path} holds an array of shape {shape}, which is empty: leave it out")
+    if start + size != end or end > os.fstat(file.fileno()).st_size:
         raise DataError(f"{path} declares an array of {size} bytes and holds {end - start}: write it again")
     return np.memmap(path, dtype, "r", start, shape, "F" if fortran else "C")

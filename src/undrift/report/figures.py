@@ -41,19 +41,33 @@ AXES = (
 
 def write_figures(drawing: Drawing, folder: Path) -> list[Path]:
     """figure.png and .svg with all axes side by side, and one pair of files for each axis; accuracy above the loss."""
-    written = save_figure(_panels(drawing, AXES), folder / "figure")
+    written = []
+    for name, content in drawn_figures(drawing):
+        write_bytes(folder / name, content)
+        written.append(folder / name)
+    return written
+
+
+def drawn_figures(drawing: Drawing) -> Iterator[tuple[str, bytes]]:
+    """The names of those files, and what is in them."""
+    yield from _files(_panels(drawing, AXES), "figure")
     if drawing.singles:
         for axis in AXES:
-            written += save_figure(_panels(drawing, (axis,)), folder / f"{drawing.measure}-{axis.file}")
-    return written
+            yield from _files(_panels(drawing, (axis,)), f"{drawing.measure}-{axis.file}")
 
 
 def save_figure(draw: Callable[[], Figure], stem: Path) -> list[Path]:
     """What `draw` draws in the house style, as stem.png and stem.svg."""
-    paths = [stem.with_name(f"{stem.name}{ending}") for ending in ENDINGS]
-    for path, content in zip(paths, _in_house_style(draw), strict=True):
-        write_bytes(path, content)
-    return paths
+    written = []
+    for name, content in _files(draw, stem.name):
+        write_bytes(stem.with_name(name), content)
+        written.append(stem.with_name(name))
+    return written
+
+
+def _files(draw: Callable[[], Figure], stem: str) -> Iterator[tuple[str, bytes]]:
+    for ending, content in zip(ENDINGS, _in_house_style(draw), strict=True):
+        yield f"{stem}{ending}", content
 
 
 def write_figure(figure: Figure, path: Path) -> None:

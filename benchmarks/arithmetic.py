@@ -121,8 +121,8 @@ def all_reduce(size: int, hosts: int, bandwidth: float, latency: float) -> float
 def work_to_gain(meetings: float, gain: float = GAIN) -> float:
     """Work of each of two processes so that they play `gain` times as much as one, in units of `meetings`: 2w/(w + m) = gain.
 
-    >>> work_to_gain(0.3, gain=1.5)
-    0.9
+    >>> work_to_gain(0.25, gain=1.5)
+    0.75
     """
     return meetings * gain / (2 - gain)
 

@@ -56,6 +56,7 @@ def limits() -> Report:
         Row("copy in memory, one core", 10.0, "GB/s", 9.0, 11.0, "limit", "memory and disk"),
         Row("read from disk", 1.0, "GB/s", 0.9, 1.1, "limit", "memory and disk"),
         Row("all-reduce of 4,000 bytes, two processes", 1.0, "ms"),
+        Row("all-gather of 4,000 bytes, two processes", 1.0, "ms"),
         Row("all-reduce, two processes", 0.5, "GB/s", 0.4, 0.6, "limit", "collectives (gloo)"),
     ]
     return Report("limits", "what 2 cores can do", rows)

@@ -59,7 +59,7 @@ def replacing(path: Path, secret: bool = False) -> Iterator[IO[bytes]]:
             with suppress(OSError):
                 os.unlink(name)
             raise
-        _remember_names(path.parent)
+        remember_names(path.parent)
 
 
 def write_bytes(path: Path, content: bytes, secret: bool = False) -> None:
@@ -127,7 +127,7 @@ def _with_usual_rights(name: str) -> None:
     os.chmod(name, 0o666 & ~mask)
 
 
-def _remember_names(folder: Path) -> None:
+def remember_names(folder: Path) -> None:
     """Bring the folder itself to the disk, where the system allows it, so that the move outlives a power cut."""
     if os.name != "posix":
         return

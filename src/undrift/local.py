@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from .problems.client import ClientLoss
 
+AHEAD_BYTES = 2**23  # of mini-batches of one client that are looked up at once
 Carry = TypeVar("Carry")
 
 
@@ -112,7 +113,7 @@ def _take_steps(local: Local, first: Any, steps: Any, step: Callable[..., Carry]
     What the oracle draws for a step is drawn before, for a block of steps at once: inside the loop, drawing a mini-batch
     took longer than its gradient.
     """
-    ahead = local.oracle.ahead
+    ahead = _steps_ahead(local)
     if ahead == 1:
         return jax.lax.fori_loop(first, steps, lambda k, c: step(lambda y: local.gradient(y, k), c), carry)
 
@@ -134,6 +135,14 @@ def _take_steps(local: Local, first: Any, steps: Any, step: Callable[..., Carry]
 
     begin = jnp.asarray(first, jnp.asarray(steps).dtype)
     return jax.lax.while_loop(lambda state: state[0] < steps, block, (begin, carry))[1]
+
+
+def _steps_ahead(local: Local) -> int:
+    """For how many steps is drawn at once: as many as the oracle likes, but fewer of large mini-batches."""
+    ahead = local.oracle.ahead
+    drawn = jax.eval_shape(lambda: local.oracle.draw(local.loss, local.key, jnp.arange(ahead, dtype=jnp.int32)))
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(drawn))
+    return max(1, min(ahead, ahead * AHEAD_BYTES // max(size, 1)))
 
 
 def _direction(anchor: Any, shift: Any, pull: Any) -> Any:

@@ -171,7 +171,10 @@ class HearThenSpeak(NamedTuple):
 
 
 class ResetThenAnswer(NamedTuple):
-    """The `receive` that opens a dialogue: the slots are made ready, and then it answers as it always does."""
+    """The `receive` that opens a dialogue: the slots are made ready, and then it answers as it always does.
+
+    Neither draws anything: a dialogue with one client is played as steps of both ends, where `cohort.key` is None.
+    """
 
     reset: Callable[[Tree, Tree], Tree]  # (server, slots) -> slots
     answer: signatures.Receive

@@ -1,4 +1,4 @@
-"""How often two devices meet: `{case: [in a round, in an evaluation]}` as JSON, counted in the compiled program.
+"""How often two devices meet: `{case: [in a round, in an evaluation]}` as JSON, counted in the compiled program; and seats.
 
 Five clients, so that one of them is a phantom.
 """
@@ -35,6 +35,13 @@ def meetings(method: Any, arguments: dict[str, Any]) -> tuple[int, int]:
     return len(found) - evaluation, evaluation
 
 
+def seats() -> str:
+    """What is said of cohorts that have one member on each of two devices in every round."""
+    one_each = ud.plan.rule(lambda round, key: [round % 3, 3 + round % 2], 2)
+    words: str = ud.run(ud.fedavg(eta=0.1), rows(), rounds=5, participation=one_each, mesh=True).setting["mesh"]
+    return words
+
+
 if __name__ == "__main__":
     ud.use_devices(2)
-    print(json.dumps({name: meetings(*case) for name, case in CASES.items()}))
+    print(json.dumps({name: meetings(*case) for name, case in CASES.items()} | {"seats": seats()}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +209,42 @@ def test_memories_that_do_not_fit_go_to_a_file_unasked(monkeypatch):
     same(ud.run(ud.scaffold(eta=0.05), problem, **arguments), whole)
     assert opened
     assert not opened[0].exists()
+
+
+def test_what_cannot_be_played_from_a_file_is_played_in_memory_where_nobody_asked(monkeypatch):
+    problem = problem_of(logistic_data(0))
+    monkeypatch.setattr(memory, "installed", lambda: 1)
+    result = ud.run(ud.scaffold(eta=0.1), problem, rounds=2, diagnostics=True, participation=ud.plan.uniform(2))
+    assert "variate_error" in result.history
+
+
+def test_a_store_may_be_the_folder_of_the_checkpoint_by_another_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    problem = problem_of(logistic_data(0))
+    ud.run(ud.scaffold(eta=0.1), problem, rounds=2, checkpoint="here", store=tmp_path / "here", **PARTIAL)
+    assert list((tmp_path / "here").glob("rows-*.bin"))
+
+
+def test_a_copied_checkpoint_gets_rows_of_its_own(tmp_path):
+    problem = problem_of(logistic_data(0))
+    arguments = {"seed": 3, "checkpoint_seconds": 0.0, "store": tmp_path / "rows", **PARTIAL}
+    whole = ud.run(ud.scaffold(eta=0.1), problem, rounds=9, seed=3, **PARTIAL)
+    ud.run(ud.scaffold(eta=0.1), problem, rounds=5, checkpoint=tmp_path / "a", **arguments)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    for folder in ("b", "a"):
+        played = ud.run(ud.scaffold(eta=0.1), problem, rounds=9, checkpoint=tmp_path / folder, resume=True, **arguments)
+        same(played, whole)
+    assert len(list((tmp_path / "rows").glob("rows-*.bin"))) == 2
+
+
+def test_an_interrupt_in_the_first_chunk_is_an_interrupt(tmp_path):
+    problem = problem_of(logistic_data(0))
+
+    def interrupt(history):
+        raise KeyboardInterrupt
+
+    with pytest.raises((KeyboardInterrupt, ud.Interrupted)):
+        ud.run(ud.scaffold(eta=0.1), problem, rounds=3, store=tmp_path, observe=interrupt, **PARTIAL)
 
 
 def test_what_needs_all_rows_at_once_is_refused(tmp_path):

@@ -222,3 +222,9 @@ def test_the_minimiser_of_a_huge_logistic_problem_is_left_out_unless_the_user_ta
         ud.run(method, problem, rounds=1, stop=ud.stop.at(gap=1e9))
     assert np.linalg.norm(problem.gradients(problem.optimum.x).T @ np.asarray(problem.weights)) < 1e-12
     assert "gap" in ud.run(method, problem, rounds=1).history
+
+
+def test_labels_of_a_problem_of_ones_own_are_kept_without_a_warning():
+    data = {"x": np.ones((2, 3, 2), np.float32), "y": np.zeros((2, 3), np.int64)}
+    problem = ud.problems.custom(lambda x, own: ((own["x"] @ x - own["y"]) ** 2).sum(), data, dim=2)
+    assert problem.dtype == np.float32

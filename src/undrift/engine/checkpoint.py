@@ -100,8 +100,7 @@ class Checkpoint:
         state = State(self.identity, drawn, kept.length, kept.diverged, FORMAT, blocks, tables, rows)
         if hosts.is_first() or self.shards is None:
             write(self.path, state, arrays)
-            if blocks:
-                sweep_up(self.path.parent, blocks)
+            sweep_up(self.path.parent, blocks)
             remove_others(self.path.parent, set(tables.values()))
             if self.rows is not None:
                 self.rows.settled()

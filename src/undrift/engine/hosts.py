@@ -158,7 +158,9 @@ def _explain_aborts() -> None:
     """
     if os.name != "posix":
         return
-    said = f"undrift: {LOSS.format('this process')}\n".encode()  # which one it is JAX knows when its devices are set up
+    said = (
+        f"undrift: if nothing above says otherwise, {LOSS.format('this process')}\n".encode()
+    )  # which one it is JAX knows when its devices are set up
 
     def end(number: int) -> None:
         os.write(2, said)

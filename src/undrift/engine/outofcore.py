@@ -34,7 +34,7 @@ from .layout import lay_out, memory_shapes
 from .programs import Programs
 from .recorder import Recorder
 from .rounds import Records, record_shapes
-from .rows import Layout, RowFile, owner_of
+from .rows import Layout, RowFile, adopted, owner_of
 from .simulate import _Simulation, capacity_of, is_spread, padded_plan
 
 ROWS_AT_ONCE = 2**24  # bytes of clients' rows that a chunk brings to the device: beyond, new memory costs more
@@ -136,7 +136,7 @@ class OutOfCore(_Simulation):
         check(run)
         self.run, self.observe, self.folder = run, observe, folder
         self.began, self.spread = time.perf_counter(), is_spread(run)
-        self.shards, self.alone = None, True
+        self.shards, self.alone, self.agreed = None, True, True
         self.recorder = Recorder(run, carry=self._start())
         if run.stop is not None:
             run.stop.check(self._shapes.columns)
@@ -169,21 +169,23 @@ class OutOfCore(_Simulation):
         self.torn, self._ahead = False, None
 
     def _open_rows(self, name: str) -> RowFile:
-        self.file = RowFile(self.folder, self.run.population.clients, self.layout.bytes, name)
+        mine = adopted(self.folder, name, self._owner)
+        self.file = RowFile(self.folder, self.run.population.clients, self.layout.bytes, mine)
         return self.file
 
     def _spent(self) -> bool:
-        return self.torn
+        return self.torn or super()._spent()
 
     def _identity(self) -> str:
+        """That of the run on one device, as everywhere."""
         run, rows = self.run, self.rows_at_once
         chunk = self._prepare(1, 1, rows)
         nothing = self.layout.unpack(np.zeros((rows, self.layout.bytes), np.uint8))
-        programs = [compiled_entered.identity(*self._entering(chunk, nothing, np.zeros(rows, bool)))]
+        programs = [compiled_entered.identity(*self._entering(chunk, nothing, np.zeros(rows, bool), spread=False))]
         server = jax.eval_shape(lambda x: run.algorithm_at(0).server(x)[0], jnp.asarray(run.x0))
         for special in (False, True) if run.algorithm.first is not None else (False,):
             held = Memory(jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), server), *nothing)
-            programs.append(compiled_advance.identity(*self._arguments_of(chunk, held, special)))
+            programs.append(compiled_advance.identity(*self._arguments_of(chunk, held, special, spread=False)))
         return identity(run, " ".join(programs))
 
     # ----- a chunk
@@ -223,10 +225,13 @@ class OutOfCore(_Simulation):
         stop = () if self.run.stop is None else (self.run.stop.start(), np.asarray(False))
         return Stand(server, np.asarray(0, np.int32), x0, x0, stop)
 
+    @property
+    def _owner(self) -> str:
+        return owner_of(None if self.checkpoint is None else self.checkpoint.path.parent)
+
     def _rows(self) -> RowFile:
         if self.file is None:
-            owner = owner_of(None if self.checkpoint is None else self.checkpoint.path.parent)
-            self.file = RowFile(self.folder, self.run.population.clients, self.layout.bytes, owner=owner)
+            self.file = RowFile(self.folder, self.run.population.clients, self.layout.bytes, owner=self._owner)
             if self.checkpoint is not None:
                 self.checkpoint.rows = self.file
         return self.file
@@ -277,13 +282,14 @@ class OutOfCore(_Simulation):
         record: np.ndarray = self.layout.pack(jax.tree.map(lambda leaf: np.asarray(leaf)[None], made))[0]
         return record
 
-    def _entering(self, chunk: Chunk, records: Any, known: np.ndarray) -> tuple[Any, ...]:
+    def _entering(self, chunk: Chunk, records: Any, known: np.ndarray, spread: bool | None = None) -> tuple[Any, ...]:
         ids = np.concatenate([chunk.ids, np.full(self.rows_at_once - len(chunk.ids), chunk.ids[-1])]).astype(np.int32)
-        return self.spread, chunk.inputs, ids, records, known
+        return self.spread if spread is None else spread, chunk.inputs, ids, records, known
 
-    def _arguments_of(self, chunk: Chunk, held: Memory, special: bool) -> tuple[Any, ...]:
+    def _arguments_of(self, chunk: Chunk, held: Memory, special: bool, spread: bool | None = None) -> tuple[Any, ...]:
         first, count = np.asarray(chunk.first, np.int32), np.asarray(chunk.length, np.int32)
-        return self.capacity, special, self.spread, chunk.inputs, held, first, chunk.plan, chunk.places, count
+        spread = bool(self.spread) if spread is None else spread
+        return self.capacity, special, spread, chunk.inputs, held, first, chunk.plan, chunk.places, count
 
     # ----- prepared ahead
     def _prepared(self, done: int, count: int) -> Chunk:

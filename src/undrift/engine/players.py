@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..ownership import Owned, owned
 from ..problems.arrays import on_disk
 from .description import Run
-from .outofcore import OutOfCore, row_bytes
+from .outofcore import OutOfCore, check, row_bytes
 from .simulate import _Simulation
 from .table import scratch_folder
 
@@ -35,7 +35,7 @@ def player(run: Run, observe: Any, mesh: Any, store: Any, checkpoint: Path | Non
             "on a mesh every process reads the rows of its own clients, and the samples of a network are one table for all: "
             "give them as arrays, np.array(x)"
         )
-    if mesh is not None or (store is None and not is_needed(run)):
+    if mesh is not None or (store is None and not is_wanted(run)):
         yield _Simulation(run, observe, mesh)
         return
     with _folder(store, checkpoint) as folder:
@@ -51,7 +51,9 @@ def _folder(store: Any, checkpoint: Path | None) -> Iterator[Path]:
     if store is None and checkpoint is None:
         with tempfile.TemporaryDirectory(prefix="undrift-", dir=scratch_folder()) as made:
             yield Path(made)
-    elif store is None or (checkpoint is not None and not isinstance(store, Owned) and Path(store) == checkpoint):
+    elif store is None or (
+        checkpoint is not None and not isinstance(store, Owned) and Path(store).resolve() == checkpoint.resolve()
+    ):
         assert checkpoint is not None
         yield checkpoint
     else:
@@ -59,10 +61,20 @@ def _folder(store: Any, checkpoint: Path | None) -> Iterator[Path]:
             yield mine.path
 
 
-def is_needed(run: Run) -> bool:
-    """Whether the data are on disk, or the clients' memories would take more than half of this machine's memory."""
+def is_wanted(run: Run) -> bool:
+    """Whether the data are on disk, or the clients' memories would take more than half of this machine's memory.
+
+    Where nobody has asked for a store, a run that cannot be played with one is played in memory.
+    """
     if run.recipe.centralised:
         return False
+    if run.problem.is_on_disk:
+        return True
     room = memory.installed()
-    large = room is not None and 2 * run.population.clients * row_bytes(run) > room
-    return run.problem.is_on_disk or (large and run.plan.cohort_size < run.population.clients)
+    if room is None or 2 * run.population.clients * row_bytes(run) <= room:
+        return False
+    try:
+        check(run)
+    except InputError:
+        return False
+    return run.plan.cohort_size < run.population.clients

@@ -1,7 +1,8 @@
 """The rows of a checkpoint in files of their own: each process writes those that it keeps.
 
 A file holds a block of clients' rows of every memory. The checkpoint itself, which process 0 writes when all of them are on the
-disk, names them with their SHA-256: until then the old checkpoint stands with its own files, whose names hold another round.
+disk, names them with their SHA-256: until then the old checkpoint stands with its own files, whose names hold another round or
+another number of processes.
 Whoever reads takes the rows it needs from whichever files they are in, so that another number of processes can go on.
 """
 
@@ -23,7 +24,7 @@ from . import hosts
 from .mesh import Piece, own_rows
 from .stored import Stored, write
 
-NAME = r"checkpoint\.rows-\d{1,10}-\d{1,12}\.npz"
+NAME = r"checkpoint\.rows-\d{1,10}-\d{1,6}-\d{1,12}\.npz"  # length, processes, first client
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 
 
@@ -68,7 +69,7 @@ def write_blocks(
 
 
 def _write(folder: Path, identity: str, length: int, first: int, arrays: Mapping[str, np.ndarray]) -> Block:
-    path = folder / f"checkpoint.rows-{length}-{first}.npz"
+    path = folder / f"checkpoint.rows-{length}-{hosts.count()}-{first}.npz"
     write(path, Rows(identity, length, first), arrays)
     last = first + len(next(iter(arrays.values())))
     with storage(path):

@@ -12,6 +12,7 @@ import math
 import os
 import re
 import secrets
+import shutil
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ import jax
 import numpy as np
 
 from ..errors import CheckpointError, InputError
-from ..files import storage
+from ..files import remember_names, storage
 
 _NAME = re.compile(r"rows-([0-9a-f]{8})-[0-9a-f]{16}\.bin")
 ALIGNMENT = 8  # bytes at which every part of a record starts
@@ -145,6 +146,7 @@ class RowFile:
         """Bring all records to the disk; what a checkpoint must keep to find them again."""
         with storage(self.path):
             os.fsync(self.file.fileno())
+            remember_names(self.folder)
         ids = np.flatnonzero(self.places >= 0).astype(np.int32)
         return {"rows_ids": ids, "rows_places": self.places[ids]}
 
@@ -183,6 +185,16 @@ class RowFile:
 def owner_of(checkpoint: Path | None) -> str:
     """What the names of files begin with that belong to the checkpoint in this directory: a store may serve several."""
     return f"{0 if checkpoint is None else zlib.crc32(str(checkpoint.resolve()).encode()):08x}"
+
+
+def adopted(folder: Path, name: str, owner: str) -> str:
+    """The name of this owner's file of rows: of one that another checkpoint may refer to as well, that of a copy."""
+    if name.split("-")[1] == owner:
+        return name
+    mine = f"rows-{owner}-{secrets.token_hex(8)}.bin"
+    with storage(folder / mine):
+        shutil.copyfile(folder / name, folder / mine)
+    return mine
 
 
 def remove_rows(folder: Path, owner: str, but: str | None = None) -> None:

@@ -243,8 +243,9 @@ class _Simulation:
 
     def _chunk(self, done: int, count: int) -> None:
         plan = padded_plan(self.run, done, count, self.capacity)
-        if self.shards is not None:
-            self.spread = self.shards = with_seats(self.shards, plan)
+        before = 1 if done == 0 else 0  # round 0 has no plan
+        if self.shards is not None and count > before:
+            self.spread = self.shards = with_seats(self.shards, plan.rows(before, count))
         with overhearing() as shapes:
             carry = self.carry if done else compiled_opening(self.spread, self.inputs)
             carry, records = compiled_advance(

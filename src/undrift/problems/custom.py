@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
-from .arrays import normalised_weights, real, real_number, where_it_lies
+from .arrays import normalised_weights, on_disk, real, real_number, where_it_lies
 from .base import Constants, Optimum, Problem
 from .client import ClientLoss
 
@@ -115,9 +115,7 @@ def custom(
     dtype = precision.working_dtype(*floating)
     with precision.scope(dtype):
         stack = {
-            "data": jax.tree.map(
-                lambda a: where_it_lies("data", a, dtype if a.dtype.kind == "f" else a.dtype), stacked
-            ),
+            "data": jax.tree.map(lambda a: _placed(a, dtype), stacked),
             "size": jnp.asarray(np.asarray(sizes, np.int32)),
         }
         w = jnp.asarray(normalised_weights(weights, len(sizes), dtype))
@@ -129,6 +127,13 @@ def custom(
         L, mu = _given_constants(constants)
         problem.__dict__["constants"] = Constants(L, mu, np.full(len(sizes), L), np.full(len(sizes), mu))
     return problem
+
+
+def _placed(array: Any, dtype: Any) -> Any:
+    """Numbers in the working precision; counts and labels as JAX keeps them."""
+    if array.dtype.kind == "f":
+        return where_it_lies("data", array, dtype)
+    return where_it_lies("data", array, array.dtype) if on_disk(array) else jnp.asarray(array)
 
 
 def _arrays(tree: Any, what: str) -> Any:

@@ -118,6 +118,8 @@ class OnDiskLeastSquares(LeastSquares):
     """With A in a memory-mapped file: no products A_iᵀA_i are kept, and constants are found a client at a time."""
 
     def _solve(self) -> Optimum:
+        if not self.is_on_disk:  # one client's, read from there
+            return super()._solve()
         raise InputError(
             "x* of least squares is solved for in memory, and A is memory-mapped: give A as an array, np.array(A), if it fits"
         )

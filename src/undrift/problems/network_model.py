@@ -41,9 +41,9 @@ class Architecture(NamedTuple):
 
     def unravel(self, x: Any) -> Any:
         """The network's parameters, from the flat vector; they themselves are let through."""
-        if not isinstance(x, jax.Array):
+        if not isinstance(x, jax.Array | np.ndarray):
             return x
-        return unraveler(self.net, str(x.dtype))(x)
+        return unraveler(self.net, str(x.dtype))(jnp.asarray(x))
 
     def losses(self, x: jax.Array, inputs: jax.Array, targets: jax.Array) -> jax.Array:
         """One number per sample of a batch."""

@@ -34,7 +34,7 @@ from .messages import Levels, Signs, Sparse
 from .wire import Packed, dense
 
 MOST_LEVELS = 2**24  # whole numbers up to here are exact in every precision
-DIFFERENCE = "difference"
+DIFFERENCE: Literal["difference"] = "difference"
 # What is kept from message to message: error feedback (True), nothing (False), or what the receiver holds (at both ends)
 Kept = bool | Literal["difference"]
 

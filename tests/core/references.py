@@ -230,6 +230,9 @@ def transmit(compressor: Any, error: Vector, v: Vector, key: Callable[[], jax.Ar
         return v, error
     if not compressor.memory:
         return squeeze(compressor, v, key), error
+    if compressor.memory == "difference":  # what arrives is what both ends hold
+        held = error + squeeze(compressor, v - error, key)
+        return held, held
     sent = squeeze(compressor, error + v, key)
     return sent, error + v - sent
 

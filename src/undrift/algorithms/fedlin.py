@@ -95,8 +95,8 @@ def fedlin(
     check_flag("table", table)
     by_difference = down if down is not None and down.differs else None
     fresh = _check_exchanges(exchanges, correction, by_difference, down_model)
-    if every_round and exchanges == 2:  # then what is kept is fresh
-        fresh = True
+    if every_round and exchanges == 2 and up is None:
+        fresh = True  # what the server holds of G_i is ∇f_i(x) itself
     links = Links(
         up,
         None if by_difference is not None else down,

@@ -59,6 +59,13 @@ class Compressor(abc.ABC):
         """Whether what is sent is the difference to what the receiver holds."""
         return self.memory == DIFFERENCE
 
+    def with_memory(self, memory: Kept) -> Compressor:
+        """The same compressor with this kind of memory."""
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if "memory" not in own:
+            raise InputError(f"{self} has no choice of memory, {memory!r} is asked for: make memory a field of it")
+        return type(self)(**{**own, "memory": memory})
+
     def wire_size(self, dim: int, dtype: Any = "float64") -> int:
         """Bytes of one compressed vector of this length.
 

@@ -12,6 +12,7 @@ from .fednova import fednova
 from .fedsgd import fedsgd
 from .fedsplit import fedsplit
 from .fedtrack import fedtrack
+from .scaffnew import scaffnew
 from .scaffold import scaffold
 from .sequential import sequential_fl
 from .split import sflv1, sflv2, ssl
@@ -23,6 +24,7 @@ METHODS: dict[str, Callable[..., Method]] = {
     "fednova": fednova,
     "fedsplit": fedsplit,
     "scaffold": scaffold,
+    "scaffnew": scaffnew,
     "fedlin": fedlin,
     "fedtrack": fedtrack,
     "sequential_fl": sequential_fl,
@@ -35,6 +37,6 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 
 __all__ = [
-    "METHODS", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffold",
+    "METHODS", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffnew", "scaffold",
     "sequential_fl", "sflv1", "sflv2", "sgd", "ssl",
 ]  # fmt: skip

@@ -402,6 +402,14 @@ class Plan:
         drawn = not callable(self.steps) and type(self.participation) in (Everyone, Uniform, Weighted, Permuted)
         return drawn and self.absences is None
 
+    @property
+    def typical_steps(self) -> np.ndarray:
+        """τ_i of all clients where one round stands for all: the first one's, or the mean of a coin's tosses."""
+        if isinstance(self.steps, GeometricSteps):
+            return np.full(self.clients, round(self.steps.mean))
+        everyone = dataclasses.replace(self, participation=Everyone(), failures=0.0, absences=None)
+        return everyone.draw(1, 1).steps[0]
+
     def draw(self, first: int, count: int) -> Draw:
         """The plan of rounds first, …, first + count − 1 (round 1 is the first)."""
         rounds = range(first, first + count)

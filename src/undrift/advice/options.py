@@ -43,6 +43,11 @@ class Option:
         return self.known.local != "none"
 
     @property
+    def draws_steps(self) -> bool:
+        """Whether the method draws its local steps itself."""
+        return getattr(self.factory, "draws", None) is not None
+
+    @property
     def down(self) -> TopK | None:
         return self.settings.get("down")
 

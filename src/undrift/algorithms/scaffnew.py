@@ -41,7 +41,7 @@ def scaffnew(eta: float, p: float, every_round: bool = True) -> Algorithm:
     Diagnostic: `variate_error` = ‖Σ w_i h_i‖, h_i as known at the clients after the round.
 
     Mishchenko, Malinovsky, Stich, Richtárik, "ProxSkip: Yes! Local gradient steps provably lead to communication acceleration!
-    Finally!" (2022), Algorithm 2 (Scaffnew).
+    Finally!" (2022), where Scaffnew is ProxSkip for the mean of m losses.
 
     >>> import numpy as np, undrift as ud
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))

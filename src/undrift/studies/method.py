@@ -105,6 +105,11 @@ class StudyMethod:
         return up, down
 
     @property
+    def draws_steps(self) -> bool:
+        """Whether its local steps are its own: the table [run] says none for it."""
+        return getattr(self.factory, "draws", None) is not None
+
+    @property
     def own_links(self) -> bool:
         """Whether the method knows compression itself (FedLin), or has it put around it."""
         return set(LINKS) <= set(parameters_of(self.factory))

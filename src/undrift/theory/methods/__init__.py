@@ -12,6 +12,7 @@ from .averaging import FEDAVG, FEDNOVA, FEDPROX, SCAFFOLD, SFLV1, SFLV2
 from .centralised import FEDSGD, GD, IAG, SGD
 from .fedlin import FEDLIN, FEDTRACK
 from .fedsplit import FEDSPLIT
+from .scaffnew import SCAFFNEW
 from .sequential import SEQUENTIAL_FL, SSL
 
 KNOWN: dict[str, Known] = {
@@ -21,6 +22,7 @@ KNOWN: dict[str, Known] = {
     "fednova": FEDNOVA,
     "fedsplit": FEDSPLIT,
     "scaffold": SCAFFOLD,
+    "scaffnew": SCAFFNEW,
     "fedlin": FEDLIN,
     "fedtrack": FEDTRACK,
     "sequential_fl": SEQUENTIAL_FL,
@@ -34,8 +36,8 @@ KNOWN: dict[str, Known] = {
 
 # What `advise` and `compare` take where nobody says, in the order of their tables. On networks: what needs no constants.
 ADVISED = (
-    "fedsgd", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "fedlin", "fedlin+top_k", "fedtrack",
-    "sequential_fl", "gd",
+    "fedsgd", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "scaffnew", "fedlin", "fedlin+top_k",
+    "fedtrack", "sequential_fl", "gd",
 )  # fmt: skip
 ADVISED_ON_NETWORKS = ("fedsgd", "fedavg", "fednova", "scaffold", "fedlin", "sequential_fl")
 COMPARED = ("fedavg", "fedprox", "fednova", "fedsplit", "fedsgd", "gd", "scaffold", "fedlin")

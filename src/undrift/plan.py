@@ -319,8 +319,8 @@ class GeometricSteps:
 
 
 def geometric_steps(p: float) -> GeometricSteps:
-    """The same τ(t) for all clients, P(τ = k) = (1 − p)^{k−1} p: a coin that shows heads with probability p is tossed after every
-    local step, and heads end the round. 1/p steps on average.
+    """The same τ(t) for all clients, P(τ = k) = (1 − p)^{k−1} p: a coin that shows heads with probability p is tossed after
+    every local step, and heads end the round. 1/p steps on average.
 
     >>> plan = Plan(3, full(), geometric_steps(0.25), failures=0.0, seed=0)
     >>> plan.draw(first=1, count=2).steps

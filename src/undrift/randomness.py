@@ -66,9 +66,9 @@ def integers(seed: int, low: int, high: int, *coordinates: Any) -> np.ndarray:
 def geometric(seed: int, chance: float, *coordinates: Any) -> np.ndarray:
     """How often a coin is tossed until it shows heads, which it does with this chance: P(k) = (1 − chance)^{k−1} chance.
 
-    k − 1 is the number of powers of q = 1 − chance above a uniform u, for P(u < q^k) = q^k. It is found bit by bit from the squares of q, with
-    products and comparisons alone: a logarithm may differ in its last place between machines, and a draw may not.
-    Draws end at 2³¹ − 1.
+    k − 1 is the number of powers of q = 1 − chance above a uniform u, for P(u < q^k) = q^k. It is found bit by bit from
+    the squares of q, with products and comparisons alone: a logarithm may differ in its last place between machines, and a draw
+    may not. Draws end at 2³¹ − 1.
 
     >>> geometric(0, 1.0, np.arange(3)), float(np.round(geometric(0, 0.25, np.arange(100_000)).mean(), 1))
     (array([1, 1, 1]), 4.0)

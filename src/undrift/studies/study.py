@@ -43,7 +43,9 @@ class Study:
     methods: tuple[StudyMethod, ...] = ()
     source: str = "command line"
     deploy: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    told: frozenset[str] = dataclasses.field(default=frozenset(), compare=False)  # the words of [run] that are no defaults
+    told: frozenset[str] = dataclasses.field(
+        default=frozenset(), compare=False
+    )  # the words of [run] that are no defaults
 
     def but(self, **changes: Any) -> Study:
         """The same study with some of its tables changed."""

@@ -148,7 +148,9 @@ def known_steps(steps: Any) -> np.ndarray:
     if isinstance(steps, RandomSteps):
         return np.asarray(steps.high)
     if isinstance(steps, GeometricSteps):
-        raise InputError(f"a theorem needs to know the local steps beforehand, and {steps} has no largest one: give a number")
+        raise InputError(
+            f"a theorem needs to know the local steps beforehand, and {steps} has no largest one: give a number"
+        )
     if callable(steps):
         raise InputError("a theorem needs to know the local steps beforehand: give the largest τ as a number")
     found = np.asarray(steps)

@@ -7,12 +7,12 @@ Finally!" (2022). An *iteration* is one local step of every client and one toss 
 
 the theorem says E[Ψ_{t+1} | Ψ_t, …] ≤ (1 − ζ)Ψ_t, so that E Ψ_T ≤ (1 − ζ)^T Ψ_0 after T iterations.
 
-*Why, with weights and noise too.* Norms and products are those of m vectors, weighted with w_i. Let a be the vectors x̂_i − x*, x̂_i
-after the local step, and b the vectors (γ/p)(h_i − ∇f_i(x*)). After tails Ψ_{t+1} is N = ‖a‖² + ‖b‖². Heads put the mean of the x̂_i
-for x_i and h_i + (p/γ)(mean − x̂_i) for h_i; as the b_i have mean zero, these are the parts of a − b in consensus and orthogonal to it,
-and Ψ_{t+1} is H = ‖a − b‖². Hence pH + (1 − p)N = ‖a − pb‖² + (1 − p²)‖b‖², where a − pb is
-(x_i − γ∇f_i(x_i)) − (x* − γ∇f_i(x*)), whose square is at most 1 − γμ times that of x_i − x*. Unbiased gradients of variance ≤ σ²
-add γ²σ² in expectation: pH + (1 − p)N ≤ R := (1 − ζ)Ψ_t + γ²σ².
+*Why, with weights and noise too.* Norms and products are those of m vectors, weighted with w_i. Let a be the vectors
+x̂_i − x*, x̂_i after the local step, and b the vectors (γ/p)(h_i − ∇f_i(x*)). After tails Ψ_{t+1} is N = ‖a‖² + ‖b‖². Heads put
+the mean of the x̂_i for x_i and h_i + (p/γ)(mean − x̂_i) for h_i; as the b_i have mean zero, these are the parts of a − b in
+consensus and orthogonal to it, and Ψ_{t+1} is H = ‖a − b‖². Hence pH + (1 − p)N = ‖a − pb‖² + (1 − p²)‖b‖², where a − pb is
+(x_i − γ∇f_i(x_i)) − (x* − γ∇f_i(x*)), whose square is at most 1 − γμ times that of x_i − x*. Unbiased gradients of variance
+≤ σ² add γ²σ² in expectation: pH + (1 − p)N ≤ R := (1 − ζ)Ψ_t + γ²σ².
 
 *By round.* Here a round ends with heads, so x after k rounds is x at iteration T_k, that of the k-th heads. T_k is random, and
 E Ψ_T for a fixed T does not say what E Ψ_{T_k} is, since heads change Ψ; but H = ‖a − b‖² ≤ 2N. Of all such H and N the sum
@@ -21,8 +21,8 @@ E Ψ_T for a fixed T does not say what E Ψ_{T_k} is, since heads change Ψ; but
     θpH + (1 − p)N ≤ R·(1 + (θ − 1)·2p/(1 + p)).
 
 With θ = 1 + ζ(1 + p)/(2p(1 − ζ)) the last factor is 1/(1 − ζ), and M_t = θ^{heads until t} Ψ_t obeys
-E[M_{t+1} | past] ≤ M_t + θ^{heads until t} γ²σ²/(1 − ζ). It is not negative, so it may be stopped at T_k (Fatou's lemma), and a round
-has 1/p iterations on average:
+E[M_{t+1} | past] ≤ M_t + θ^{heads until t} γ²σ²/(1 − ζ). It is not negative, so it may be stopped at T_k (Fatou's
+lemma), and a round has 1/p iterations on average:
 
     E Ψ_{T_k} ≤ θ^{−k} Ψ_0 + (1 − θ^{−k}) · 2γ²σ²/(ζ(1 + p)).
 
@@ -56,7 +56,7 @@ def per_iteration(eta: float, p: float, mu: float) -> float:
 def per_round(eta: float, p: float, mu: float) -> float:
     """1/θ, θ = 1 + ζ(1 + p)/(2p(1 − ζ)): the factor of every round.
 
-    >>> f"{per_round(0.5, 1.0, 0.2):.3f} {per_round(1.0, 0.01, 1e-4):.6f}"      # gradient descent's 1 − γμ; 1 − p/2 and a little
+    >>> f"{per_round(0.5, 1.0, 0.2):.3f} {per_round(1.0, 0.01, 1e-4):.6f}"  # gradient descent's 1 − γμ; about 1 − p/2
     '0.900 0.994975'
     """
     factor = per_iteration(eta, p, mu)

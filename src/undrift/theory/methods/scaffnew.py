@@ -33,7 +33,9 @@ def _bound(run: Run, constants: Constants) -> Bound:
 def _usual(problem: Problem, steps: Any, given: Mapping[str, Any]) -> dict[str, Usual]:
     L, mu = problem.constants.L, problem.constants.mu
     if mu > 0:
-        return {"p": Usual(three_digits(scaffnew.best_chance(1 / L, mu)), f"1/√κ, the paper's choice, κ = {L / mu:.3g}")}
+        return {
+            "p": Usual(three_digits(scaffnew.best_chance(1 / L, mu)), f"1/√κ, the paper's choice, κ = {L / mu:.3g}")
+        }
     return {"p": Usual(_by_steps(steps), "as many local steps on average as other methods take, for μ = 0")}
 
 

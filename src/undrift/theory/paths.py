@@ -167,7 +167,7 @@ class InTurn(Path):
 
 
 class Coins(Path):
-    """Scaffnew with the very coins that a run with this seed tosses: y_i = x − γS_i(∇f_i(x) − h_i), h_i⁺ = h_i + (p/γ)(x⁺ − y_i)."""
+    """Scaffnew with the coins that a run with this seed tosses: y_i = x − γS_i(∇f_i(x) − h_i), h_i⁺ = h_i + (p/γ)(x⁺ − y_i)."""
 
     def play(self, grid: np.ndarray) -> Iterator[np.ndarray]:
         p, block = float(self.recursion.values(self.recursion.step)["p"]), 64

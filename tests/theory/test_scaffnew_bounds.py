@@ -119,7 +119,7 @@ def test_by_the_run_s_own_number_of_iterations():
     c = ud.theory.constants(problem)
     bound = scaffnew.strongly_convex(c)
     gamma, p = bound.numbers["eta"], bound.numbers["p"]
-    swept = ud.sweep(ud.scaffnew, problem, grid={"eta": [gamma], "p": [p]}, seeds=200, rounds=25)
+    swept = ud.sweep(ud.scaffnew, problem, grid={"eta": [gamma], "p": [p]}, seeds=60, rounds=60)
     steps = swept.history["gradients"][0, 0] / CLIENTS
     left = swept.history["sq_distance"][0, 0] * scaffnew.per_iteration(gamma, p, float(c.mu)) ** -steps
     start = swept.history["sq_distance"][0, 0, 0, 0] + (gamma / p) ** 2 * float(c.zeta_star_sq)

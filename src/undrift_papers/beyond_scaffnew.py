@@ -5,9 +5,11 @@ gradient descent in theory, and that Scaffnew is better. Here every method runs 
 one of a grid, until f − f* has fallen to a millionth.
 
 A first run had a smaller grid for FedLin (τ ≤ 25, η̄ ≤ 32/L) and the claim that Scaffnew sends the fewest bytes on every kind
-of problem. It failed on logistic regression, where FedLin's best step lay at the end of its grid. The grids were made longer, and
-the claims about bytes and their thresholds were written then: they tell the kinds apart. Scaffnew's gradients over FedSGD's had
-been 1.00 to 1.55; the claim about them was given a margin of a tenth.
+of problem. It failed on logistic regression, where FedLin's best step lay at the end of its grid. The grids were made longer,
+and the claims about bytes and their thresholds were written then: they tell the kinds apart. Scaffnew's gradients over FedSGD's
+had been 1.00 to 1.55; the claim about them was given a margin of a tenth. That FedLin's best step sends less than Scaffnew's was
+then claimed of quadratics with one Hessian too, and was refuted there (Scaffnew sends 0.59 times as much at κ = 250): the claim is
+now about logistic regression alone, and shows both numbers.
 """
 
 from __future__ import annotations
@@ -218,9 +220,9 @@ def _fewer_bytes(data: Data) -> Decision:
 
 
 def _fedlin_wins(data: Data) -> Decision:
-    found = _ratio("vectors", "scaffnew", "fedlin")(data)[1:]
-    each = ", ".join(f"{kind} {value:.2f}" for kind, value in zip(_kinds(data)[1:], found, strict=True))
-    return at_least(float(found.min()), 1.0, f"Scaffnew's over FedLin's vectors at κ = {_kappas(data)[-1]:g}: {each}")
+    found = _ratio("vectors", "scaffnew", "fedlin")(data)
+    each = ", ".join(f"{kind} {value:.2f}" for kind, value in zip(_kinds(data), found, strict=True))
+    return at_least(float(found[-1]), 1.0, f"Scaffnew's over FedLin's vectors at κ = {_kappas(data)[-1]:g}: {each}")
 
 
 def _by_theorem(data: Data) -> Decision:
@@ -335,7 +337,7 @@ ITEM = Item(
         ),
         Claim("and does so on nearly every problem of that kind", _wins, scales=("paper",)),
         Claim(
-            "where Hessians are alike, FedLin with many local steps and its best step sends less",
+            "on logistic regression FedLin with many local steps and its best step sends less",
             _fedlin_wins,
             scales=("paper",),
         ),

@@ -6,10 +6,10 @@ one of a grid, until f − f* has fallen to a millionth.
 
 A first run had a smaller grid for FedLin (τ ≤ 25, η̄ ≤ 32/L) and the claim that Scaffnew sends the fewest bytes on every kind
 of problem. It failed on logistic regression, where FedLin's best step lay at the end of its grid. The grids were made longer,
-and the claims about bytes and their thresholds were written then: they tell the kinds apart. Scaffnew's gradients over FedSGD's
-had been 1.00 to 1.55; the claim about them was given a margin of a tenth. That FedLin's best step sends less than Scaffnew's was
-then claimed of quadratics with one Hessian too, and was refuted there (Scaffnew sends 0.59 times as much at κ = 250): the claim is
-now about logistic regression alone, and shows both numbers.
+and the claims about bytes and their thresholds were written then: they tell the kinds apart. Scaffnew's gradients over
+FedSGD's had been 1.00 to 1.55; the claim about them was given a margin of a tenth. That FedLin's best step sends less than
+Scaffnew's was then claimed of quadratics with one Hessian too, and was refuted there (Scaffnew sends 0.59 times as much at
+κ = 250): the claim is now about logistic regression alone, and shows all numbers.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from .advice import advise
 from .algorithms import (
     METHODS,
     fedavg,
+    feddyn,
+    fedexp,
     fedlin,
     fednova,
     fedprox,
@@ -13,6 +15,7 @@ from .algorithms import (
     fedtrack,
     gd,
     iag,
+    mimelite,
     scaffold,
     sequential_fl,
     sflv1,
@@ -46,8 +49,8 @@ __all__ = [
     "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
     "Exchange", "Gradients", "History", "HostLostError", "InputError", "Interrupted",
     "Known", "Method", "OneByOne", "Repeat", "Resources",
-    "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "fedavg", "fedlin",
-    "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled", "loopback",
-    "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
+    "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "fedavg",
+    "feddyn", "fedexp", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled", "loopback",
+    "method", "mimelite", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
     "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
 ]  # fmt: skip

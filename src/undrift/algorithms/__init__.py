@@ -7,11 +7,14 @@ from collections.abc import Callable
 from ..recipe import Method
 from .centralised import gd, iag, sgd
 from .fedavg import fedavg, fedprox
+from .feddyn import feddyn
+from .fedexp import fedexp
 from .fedlin import fedlin
 from .fednova import fednova
 from .fedsgd import fedsgd
 from .fedsplit import fedsplit
 from .fedtrack import fedtrack
+from .mimelite import mimelite
 from .scaffold import scaffold
 from .sequential import sequential_fl
 from .split import sflv1, sflv2, ssl
@@ -21,8 +24,11 @@ METHODS: dict[str, Callable[..., Method]] = {
     "fedavg": fedavg,
     "fedprox": fedprox,
     "fednova": fednova,
+    "fedexp": fedexp,
+    "mimelite": mimelite,
     "fedsplit": fedsplit,
     "scaffold": scaffold,
+    "feddyn": feddyn,
     "fedlin": fedlin,
     "fedtrack": fedtrack,
     "sequential_fl": sequential_fl,
@@ -35,6 +41,6 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 
 __all__ = [
-    "METHODS", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffold",
-    "sequential_fl", "sflv1", "sflv2", "sgd", "ssl",
+    "METHODS", "fedavg", "feddyn", "fedexp", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag",
+    "mimelite", "scaffold", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl",
 ]  # fmt: skip

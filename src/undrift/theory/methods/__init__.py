@@ -10,6 +10,8 @@ from ...recipe import Method
 from ..known import Known
 from .averaging import FEDAVG, FEDNOVA, FEDPROX, SCAFFOLD, SFLV1, SFLV2
 from .centralised import FEDSGD, GD, IAG, SGD
+from .extrapolated import FEDEXP, MIMELITE
+from .feddyn import FEDDYN
 from .fedlin import FEDLIN, FEDTRACK
 from .fedsplit import FEDSPLIT
 from .sequential import SEQUENTIAL_FL, SSL
@@ -19,8 +21,11 @@ KNOWN: dict[str, Known] = {
     "fedavg": FEDAVG,
     "fedprox": FEDPROX,
     "fednova": FEDNOVA,
+    "fedexp": FEDEXP,
+    "mimelite": MIMELITE,
     "fedsplit": FEDSPLIT,
     "scaffold": SCAFFOLD,
+    "feddyn": FEDDYN,
     "fedlin": FEDLIN,
     "fedtrack": FEDTRACK,
     "sequential_fl": SEQUENTIAL_FL,

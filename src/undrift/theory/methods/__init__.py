@@ -8,12 +8,13 @@ from typing import Any
 from ...algorithms import METHODS
 from ...recipe import Method
 from ..known import Known
-from .averaging import FEDAVG, FEDNOVA, FEDPROX, SCAFFOLD, SFLV1, SFLV2
+from .averaging import FEDAVG, FEDNOVA, FEDPROX, SFLV1, SFLV2
 from .centralised import FEDSGD, GD, IAG, SGD
 from .extrapolated import FEDEXP, MIMELITE
 from .feddyn import FEDDYN
 from .fedlin import FEDLIN, FEDTRACK
 from .fedsplit import FEDSPLIT
+from .scaffold import SCAFFOLD
 from .sequential import SEQUENTIAL_FL, SSL
 
 KNOWN: dict[str, Known] = {

@@ -14,9 +14,7 @@ FEDEXP = Known(path=Extrapolated, drifts=True, colour="#661100")
 
 
 def _map(q: Quadratics, values: Mapping[str, Any], steps: Any) -> round_map.RoundMap:
-    return round_map.mimelite(
-        q, values["eta"], steps, values["beta"], values["server_eta"], values["correction"]
-    )
+    return round_map.mimelite(q, values["eta"], steps, values["beta"], values["server_eta"], values["correction"])
 
 
 def _path(recursion: Recursion) -> Path:

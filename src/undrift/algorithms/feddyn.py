@@ -22,9 +22,9 @@ def feddyn(eta: float, alpha: float) -> Algorithm:
     """Client memory λ_i = 0, server memory h = 0. ↓x; y ← y − η(G_i(y) − λ_i + α(y − x)), τ_i steps from x;
     λ_i ← λ_i − α(y_i − x); ↑y_i − x; h ← h − α (|S|/m) mean(y_i − x); x ← x + mean(y_i − x) − h/α.
 
-    The paper's clients minimise f_i(y) − ⟨λ_i, y⟩ + (α/2)‖y − x‖² exactly; here they take τ_i gradient steps towards that point.
-    h = Σ w_i λ_i always. Where nothing moves any more, y_i = x gives λ_i = ∇f_i(x) and h = 0 gives ∇f(x) = 0: it can rest at the
-    minimiser alone, however few local steps are taken, whoever takes part. One vector each way: half of SCAFFOLD's messages.
+    The paper's clients minimise f_i(y) − ⟨λ_i, y⟩ + (α/2)‖y − x‖² exactly; here they take τ_i gradient steps towards that.
+    h = Σ w_i λ_i always. Where nothing moves any more, y_i = x gives λ_i = ∇f_i(x) and h = 0 gives ∇f(x) = 0: it can rest at
+    the minimiser alone, however few local steps are taken, whoever takes part. One vector each way, half of SCAFFOLD's.
     Acar, Zhao, Matas, Mattina, Whatmough, Saligrama, "Federated learning based on dynamic regularization" (2021), Algorithm 1.
 
     >>> import numpy as np, undrift as ud

@@ -36,7 +36,7 @@ def mimelite(
     Mime's base optimiser is SGD with momentum here, β < 1; s changes once a round, at the server. ∇f_i(x) is the whole gradient
     whatever the oracle: with exact gradients it is the first local one and costs nothing more, otherwise n_i components more.
     `correction`: Mime itself, with a further exchange before the local steps, ↓x; ↑∇f_i(x); c = mean ∇f_i(x); then ↓(s, c);
-    y ← y − η((1 − β)(G_i(y) − G_i(x) + c) + βs), both G_i from the same draw; ↑y_i. Without it local steps drift as FedAvg's do.
+    y ← y − η((1 − β)(G_i(y) − G_i(x) + c) + βs), both G_i from the same draw; ↑y_i. Without it local steps drift as FedAvg's.
     β = 0 is FedAvg, or with the correction FedLin with steps of size η.
     Karimireddy et al., "Mime: mimicking centralized stochastic algorithms in federated learning" (2020), Algorithm 1.
 
@@ -47,8 +47,7 @@ def mimelite(
     '34.29 and 34.33; x* = 34.33'
     """
     positive(eta=eta, server_eta=server_eta)
-    if not isinstance(beta, jax.Array) and not 0 <= beta < 1:
-        raise InputError(f"beta is a momentum, 0 ≤ beta < 1, got {beta}: choose 0.9, or 0 for none")
+    _momentum(beta)
     exact = oracle is None or oracle.exact
 
     def steps(local: Local, x: jax.Array, direction: jax.Array, s: jax.Array, first: jax.Array | None) -> jax.Array:
@@ -101,6 +100,12 @@ def mimelite(
         client=lambda x, loss: Start(x, jnp.zeros_like(x)),
         model=lambda server: server.x,
     )
+
+
+def _momentum(beta: Any) -> None:
+    """Inside a program it was checked when the method was made."""
+    if not isinstance(beta, jax.Array) and not 0 <= beta < 1:
+        raise InputError(f"beta is a momentum, 0 ≤ beta < 1, got {beta}: choose 0.9, or 0 for none")
 
 
 def _server(x: jax.Array) -> tuple[Server, tuple[()]]:

@@ -6,7 +6,8 @@ With f_i(x) = ½xᵀH_i x − c_iᵀx, τ local steps of size η along p + (H_i 
 
 so that FedAvg, FedProx, FedNova, FedSGD and GD map x to x − Σ w_i Q_i ∇f_i(x) with Q_i that commute with H_i, and FedLin
 maps x to x − (Σ w_i η_i S_i) ∇f(x). Methods with memory act on a longer state: (x, c_1, …, c_m) for SCAFFOLD,
-(x, λ_1, …, λ_m) for FedDyn, (x, s) for MimeLite, (z_1, …, z_m) for FedSplit. S_i comes from the eigenvalues of H_i: the price does not depend on τ_i.
+(x, λ_1, …, λ_m) for FedDyn, (x, s) for MimeLite, (z_1, …, z_m) for FedSplit. S_i comes from the eigenvalues of H_i: the price
+does not depend on τ_i.
 
 Reference: FedLin (Mitra et al. 2021), appendices B and E.
 """
@@ -201,7 +202,10 @@ def scaffold(problem: Any, eta: Any, steps: Any = 1, option: int = 2, server_eta
 
 
 def feddyn(problem: Any, eta: Any, steps: Any = 1, alpha: Any = 1.0) -> RoundMap:
-    """State (x, λ_1, …, λ_m): x − y_i = ηS_i(∇f_i(x) − λ_i), S_i with the pull α; λ_i⁺ = λ_i + α(x − y_i); x⁺ = Σ w_i(y_i − λ_i⁺/α)."""
+    """State (x, λ_1, …, λ_m): x − y_i = ηS_i(∇f_i(x) − λ_i), S_i with the pull α.
+
+    λ_i⁺ = λ_i + α(x − y_i); x⁺ = Σ w_i(y_i − λ_i⁺/α).
+    """
     q = Quadratics.of(problem)
     m, d = q.clients, q.dim
     local = LocalSteps.of(q, eta, steps, alpha)

@@ -15,7 +15,8 @@ E[‖x⁺ − x*‖² + Aη̃²C⁺] ≤ ‖x − x*‖² − η̃(f(x) − f*) 
  2. For η ≤ 2/L, ‖y^{k+1} − x‖ ≤ ‖y^k − x‖ + η‖u_i‖ with u_i = ∇f_i(x) − c_i + c = (∇f_i(x) − h_i) − (c_i − h_i − c), and
     c = Σ w_i(c_i − h_i): D ≤ ((Kη)²/3) Σ w_i‖u_i‖² ≤ (η̃²/3)(4L(f(x) − f*) + 2C).
  3. ‖g_i − ∇f_i(x)‖² ≤ L²(1/K) Σ_k ‖y_i^k − x‖², so G ≤ 4L(f(x) − f*) + 2L²D by 1.
- 4. ‖ḡ‖² ≤ G, Σ w_i‖g_i − c_i + c‖² ≤ 2G + 2C as in 2, so E‖v‖² ≤ (1 + 2ρ)G + 2ρC. And E C⁺ ≤ (1 − p)C + p(4L(f(x) − f*) + 2L²D).
+ 4. ‖ḡ‖² ≤ G, Σ w_i‖g_i − c_i + c‖² ≤ 2G + 2C as in 2, so E‖v‖² ≤ (1 + 2ρ)G + 2ρC.
+    And E C⁺ ≤ (1 − p)C + p(4L(f(x) − f*) + 2L²D), by 3 or by 1.
  5. ⟨∇f_i(y), x − x*⟩ ≥ f_i(x) − f_i(x*) − (L/2)‖x − y‖² by smoothness and convexity, so ⟨ḡ, x − x*⟩ ≥ f(x) − f* − (L/2)D.
  6. Together, with q = 1 + 2ρ + Ap = 4/3 + 6ρ, hence zq ≤ 2/9: f(x) − f* has the coefficient
     η̃(−2 + 4zq + (4/3)z²(1 + 2zq)) ≤ η̃(−2 + 8/9 + 13/243) ≤ −η̃, and C has η̃²(A(1 − p) + 2ρ + (2/3)z(1 + 2zq)), where
@@ -23,7 +24,8 @@ E[‖x⁺ − x*‖² + Aη̃²C⁺] ≤ ‖x − x*‖² − η̃(f(x) − f*) 
 
 **L-smooth f_i**, z ≤ p/(6(1 + ρ)); Ξ = Σ w_i‖c_i − ∇f_i(x)‖²:
 E[f(x⁺) + (η̃/(2p))Ξ⁺] ≤ f(x) + (η̃/(2p))Ξ − (η̃/4)‖∇f(x)‖².                                                                (2)
- 1. U = Σ w_i‖u_i‖² ≤ ‖∇f(x)‖² + Ξ, as Σ w_i u_i = ∇f(x). ‖y^{k+1} − x‖ ≤ (1 + ηL)‖y^k − x‖ + η‖u_i‖, so L²D ≤ εU, ε = e^{2z}z²/3.
+ 1. U = Σ w_i‖u_i‖² ≤ ‖∇f(x)‖² + Ξ, as Σ w_i u_i = ∇f(x). ‖y^{k+1} − x‖ ≤ (1 + ηL)‖y^k − x‖ + η‖u_i‖, so
+    ‖y^k − x‖ ≤ kη e^z‖u_i‖ and L²D ≤ εU, ε = e^{2z}z²/3.
  2. E‖v‖² ≤ ‖ḡ‖² + 2ρ(L²D + U), and 2⟨∇f(x), ḡ⟩ ≥ ‖∇f(x)‖² + ‖ḡ‖² − L²D, so
     E f(x⁺) ≤ f(x) − (η̃/2)‖∇f(x)‖² − (η̃/2)(1 − z)‖ḡ‖² + η̃(ε/2 + zρ(1 + ε))U.
  3. E Ξ⁺ ≤ (1 − p/2)Ξ + 2pL²D + (3/p)L² E‖x⁺ − x‖², by ‖a + b‖² ≤ (1 + p/2)‖a‖² + (1 + 2/p)‖b‖² outside the cohort.
@@ -166,8 +168,8 @@ def nonconvex(
 
     min_{t<T} E‖∇f(x_t)‖² ≤ (4/(η̃T))(f(x_0) − E f(x_T)) + (2/(pT)) Σ w_i‖∇f_i(x_0)‖², the sum of (2) with c_i = 0 at the start.
 
-    The last sum is at most C‖∇f(x_0)‖² + D (FedLin's Assumption 1), and ‖∇f(x_0)‖² ≤ 2L(f(x_0) − f*): that is what `curve` says,
-    with f* for f(x_T). `telescoped` takes ‖∇f(x_0)‖² and f(x_T) from the run.
+    The last sum is at most C‖∇f(x_0)‖² + D (FedLin's Assumption 1), and ‖∇f(x_0)‖² ≤ 2L(f(x_0) − f*): that is what `curve`
+    says, with f* for f(x_T). `telescoped` takes ‖∇f(x_0)‖² and f(x_T) from the run.
 
     >>> import numpy as np, undrift as ud
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[-0.5]]]), np.array([[3.0], [0.0]]))

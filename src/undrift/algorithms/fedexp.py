@@ -24,8 +24,8 @@ def fedexp(
     """↓x; y_i = τ_i steps y ← y − η G_i(y) from x; ↑Δ_i = x − y_i; Δ̄ = mean Δ_i;
     η_s = max{1, mean‖Δ_i‖² / (2(‖Δ̄‖² + ε))}; x ← x − η_s Δ̄.
 
-    Where all clients move alike η_s is 1 and this is FedAvg; where their moves are orthogonal and of one length it is m/2. ε has
-    the scale of ‖Δ̄‖²: where that falls far below it, so does η_s, to 1. The authors' program takes 10⁻³ or 10⁻¹ on images, lets it
+    Where all clients move alike η_s is 1 and this is FedAvg; where their moves are orthogonal and of one length it is m/2. ε is
+    on the scale of ‖Δ̄‖²: where that is far smaller, η_s falls to 1. The authors' program takes 10⁻³ or 10⁻¹ on images, lets it
     decay as η² does (here: a schedule of the round), and has |S|ε in its place. `average`: the model that is evaluated is the
     mean of the last two, as in the paper, because x may oscillate; what is sent stays the last one. `solver`, `keep_solver`: as
     in `fedavg`. Means are those of all methods (docs/participation.md), the paper's where weights are equal.

@@ -15,7 +15,7 @@ from ..errors import InputError, unknown
 from ..problems.base import Problem
 from ..recipe import Factory, Method
 from ..theory.known import Known
-from ..theory.methods import ADVISED, ADVISED_ON_NETWORKS, known_of
+from ..theory.methods import ADVISED, ADVISED_ON_NETWORKS, NAMED, known_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,8 +100,8 @@ def _options(given: str | Factory, problem: Problem) -> list[Option]:
         )
     if not isinstance(given, str):
         return [Option(_name(given), given, _with_its_number(given), problem)]
-    if given not in ADVISED:
-        raise unknown("method that the adviser knows", given, ADVISED)
+    if given not in (*ADVISED, *NAMED):
+        raise unknown("method that the adviser knows", given, (*ADVISED, *NAMED))
     name, _, variant = given.partition("+")
     known = known_of(METHODS[name])
     if not known.suits(problem):

@@ -43,6 +43,7 @@ ADVISED = (
     "fedsgd", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "fedlin", "fedlin+top_k", "fedtrack",
     "sequential_fl", "gd",
 )  # fmt: skip
+NAMED = ("fedexp", "mimelite", "feddyn")  # what `advise` takes as well, where somebody names it
 ADVISED_ON_NETWORKS = ("fedsgd", "fedavg", "fednova", "scaffold", "fedlin", "sequential_fl")
 COMPARED = ("fedavg", "fedprox", "fednova", "fedsplit", "fedsgd", "gd", "scaffold", "fedlin")
 COMPARED_ON_NETWORKS = ("fedavg", "fednova", "scaffold", "sequential_fl")

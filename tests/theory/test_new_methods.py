@@ -83,6 +83,7 @@ def test_feddyn_and_mime_end_at_the_minimiser_and_the_others_beside_it():
         (lambda: ud.feddyn(eta=0.1, alpha=0.0), "alpha must be a finite number > 0"),
         (lambda: ud.fedexp(eta=0.1, epsilon=-1.0), "epsilon must be a finite number ≥ 0"),
         (lambda: ud.mimelite(eta=0.1, beta=1.0), "0 ≤ beta < 1, got 1.0"),
+        (lambda: ud.mimelite(eta=0.1, beta=lambda t: 0.5 + 0 * t), "or a schedule"),
         (lambda: ud.mimelite(eta=0.1, server_eta=0.0), "server_eta must be a finite number > 0"),
         (lambda: ud.fedexp(eta=0.1, keep_solver=True), "keep_solver=True needs a solver"),
     ],

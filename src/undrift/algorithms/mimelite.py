@@ -103,9 +103,11 @@ def mimelite(
 
 
 def _momentum(beta: Any) -> None:
-    """Inside a program it was checked when the method was made."""
+    """Refuse what is none; of a schedule only a placeholder is known here, which is 1, so it is refused too."""
     if not isinstance(beta, jax.Array) and not 0 <= beta < 1:
-        raise InputError(f"beta is a momentum, 0 ≤ beta < 1, got {beta}: choose 0.9, or 0 for none")
+        raise InputError(
+            f"beta is a momentum, one number for all rounds with 0 ≤ beta < 1, got {beta} or a schedule: choose 0.9, or 0"
+        )
 
 
 def _server(x: jax.Array) -> tuple[Server, tuple[()]]:

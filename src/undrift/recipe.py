@@ -36,6 +36,7 @@ class Surroundings(NamedTuple):
     halves: Any = None  # the two halves of the problem's model, where it is cut
     every_round: bool = True  # nobody ever misses a round
     diagnose: bool = False  # somebody asked for the method's diagnostics
+    oracle: Any = None  # what clients get when they ask for a gradient; None: the whole one
 
 
 ANYWHERE = Surroundings()

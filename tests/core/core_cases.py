@@ -129,6 +129,10 @@ CASES: dict[str, Case] = {
     "scaffold option 1": Case(lambda eta: ud.scaffold(eta=eta, option=1), 2 * VECTOR, 2 * VECTOR),
     # It is told the mean of the round it took part in where it may miss the next one.
     "scaffnew": Case(lambda eta: ud.scaffnew(eta=eta, p=0.4), VECTOR, VECTOR, opening_down=0, absent_down=VECTOR),
+    "feddyn": Case(lambda eta: ud.feddyn(eta=eta, alpha=2.0), VECTOR, VECTOR),
+    "fedexp": Case(lambda eta: ud.fedexp(eta=eta), VECTOR, VECTOR),
+    "mimelite": Case(lambda eta: ud.mimelite(eta=eta), 2 * VECTOR, 2 * VECTOR),
+    "mime": Case(lambda eta: ud.mimelite(eta=eta, correction=True), 2 * VECTOR, 3 * VECTOR, opening_down=VECTOR),
     "fedlin": Case(lambda eta: ud.fedlin(eta=eta), 2 * VECTOR, 2 * VECTOR, opening_down=VECTOR, **FEDLIN),
     "fedlin compressed": Case(
         lambda eta: ud.fedlin(eta=eta, up=ud.top_k(2), down=ud.top_k(2)),

@@ -71,6 +71,10 @@ CASES: dict[str, Case] = {
     "scaffnew, cohorts": Case(
         lambda: ud.scaffnew(eta=0.05, p=0.4), least_squares, {"participation": ud.plan.uniform(3), "failures": 0.3}
     ),
+    "feddyn": Case(lambda: ud.feddyn(eta=0.05, alpha=1.0), logistic, HARD),
+    "fedexp": Case(lambda: ud.fedexp(eta=0.05, average=True), logistic, HARD),
+    "mimelite": Case(lambda: ud.mimelite(eta=0.05), least_squares, {**HARD, "oracle": ud.oracles.minibatch(2)}),
+    "mime": Case(lambda: ud.mimelite(eta=0.05, correction=True), logistic, COHORTS),
     "fedlin": Case(lambda: ud.fedlin(eta=0.05, **BOTH_WAYS), logistic, UNEQUAL),
     "fedlin, hard": Case(lambda: ud.fedlin(eta=0.05, up=ud.random_k(2), down=ud.quantise(3)), least_squares, HARD),
     "fedlin, 32 bits": Case(lambda: ud.fedlin(eta=0.05, **BOTH_WAYS), lambda: logistic("float32"), UNEQUAL, 1e-6),

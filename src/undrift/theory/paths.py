@@ -147,6 +147,30 @@ class Played(Path):
             state = made.apply(state)
 
 
+class Drifted(Played):
+    """Such maps that need not lead to x*: a race that nobody won tells nothing about later rounds."""
+
+    extrapolates = False
+
+
+class Extrapolated(Path):
+    """FedExP: x⁺ = x − η_s Δ̄, Δ_i = ηS_i ∇f_i(x), η_s = max{1, Σ w_i‖Δ_i‖²/(2(‖Δ̄‖² + ε))}."""
+
+    extrapolates = False  # local steps drift: there is a floor
+
+    def play(self, grid: np.ndarray) -> Iterator[np.ndarray]:
+        values = self.recursion.values(grid)
+        local = LocalSteps.of(self.q, values["eta"], self.steps)
+        x = before = np.repeat(self.x0[:, None], len(grid), axis=1)
+        while True:
+            yield (x + before) / 2 if values["average"] else x
+            back = local.apply(self.q.gradients(x))
+            mean, square = self.q.mean(back), self.q.weights @ np.sum(back**2, axis=1)
+            below = 2 * (np.sum(mean**2, axis=0) + values["epsilon"])
+            longer = np.divide(square, below, out=np.ones_like(square), where=below > 0)
+            x, before = x - np.maximum(1, longer) * mean, x
+
+
 class InTurn(Path):
     """Sequential FL in the very orders that a run with this seed draws."""
 

@@ -8,11 +8,14 @@ from typing import Any
 from ...algorithms import METHODS
 from ...recipe import Method
 from ..known import Known
-from .averaging import FEDAVG, FEDNOVA, FEDPROX, SCAFFOLD, SFLV1, SFLV2
+from .averaging import FEDAVG, FEDNOVA, FEDPROX, SFLV1, SFLV2
 from .centralised import EF21, FEDSGD, GD, IAG, SGD
+from .extrapolated import FEDEXP, MIMELITE
+from .feddyn import FEDDYN
 from .fedlin import FEDLIN, FEDTRACK
 from .fedsplit import FEDSPLIT
 from .scaffnew import SCAFFNEW
+from .scaffold import SCAFFOLD
 from .sequential import SEQUENTIAL_FL, SSL
 
 KNOWN: dict[str, Known] = {
@@ -21,9 +24,12 @@ KNOWN: dict[str, Known] = {
     "fedavg": FEDAVG,
     "fedprox": FEDPROX,
     "fednova": FEDNOVA,
+    "fedexp": FEDEXP,
+    "mimelite": MIMELITE,
     "fedsplit": FEDSPLIT,
     "scaffold": SCAFFOLD,
     "scaffnew": SCAFFNEW,
+    "feddyn": FEDDYN,
     "fedlin": FEDLIN,
     "fedtrack": FEDTRACK,
     "sequential_fl": SEQUENTIAL_FL,
@@ -42,6 +48,7 @@ ADVISED = (
 )  # fmt: skip
 # Besides, where clients may miss rounds: what keeps the gradients of those that do.
 ADVISED_WITH_COHORTS = ("fedlin+table", "fedlin+table_one_exchange", "fedtrack+table")
+NAMED = ("fedexp", "mimelite", "feddyn")  # what `advise` takes as well, where somebody names it
 ADVISED_ON_NETWORKS = ("fedsgd", "fedavg", "fednova", "scaffold", "fedlin", "sequential_fl")
 COMPARED = ("fedavg", "fedprox", "fednova", "fedsplit", "fedsgd", "gd", "scaffold", "fedlin")
 COMPARED_ON_NETWORKS = ("fedavg", "fednova", "scaffold", "sequential_fl")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ..protocol import Algorithm, AtServer, Cohort, Diagnostics, Exchange, OneByOne, Program, Repeat, Step
+from ..protocol import Algorithm, AtServer, Cohort, Diagnostics, OneByOne, Program, Repeat, Step
 from ..recipe import positive
 from ..signatures import Receive
 
@@ -24,9 +24,7 @@ def _moved(now: Any, moved: Any) -> Any:
     return moved
 
 
-def with_global_step(
-    algorithm: Algorithm, server_eta: Any, keep: Callable[[Any, Any], Any] = _moved
-) -> Algorithm:
+def with_global_step(algorithm: Algorithm, server_eta: Any, keep: Callable[[Any, Any], Any] = _moved) -> Algorithm:
     """The algorithm with a step of size η_s along what a round changed; itself where η_s is None.
 
     keep(now, moved): the server's memory with the model of `moved`, where it has something besides.

@@ -67,4 +67,3 @@ def scaffold(eta: float, option: int = 2, server_eta: float = 1.0) -> Algorithm:
             server=lambda server, c_i, weights: {"variate_error": jnp.linalg.norm(server.c - weighted(weights, c_i))},
         ),
     )
-

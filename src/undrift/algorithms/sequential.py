@@ -35,7 +35,7 @@ def sequential_fl(
     `corrected` (ours; the paper leaves it to future work): control variates as in SCAFFOLD. Client i keeps c_i = 0 and is told
     (x, c), c = Σ w_i c_i; it steps y ← y − η(G_i(y) − c_i + c), and c_i⁺ is the mean of its G_i. c takes in what a round has
     changed when the round is over. It then settles at x* instead of around it, with cohorts too: there is a floor no more.
-    One step each and cohorts of one (`ud.plan.uniform(1)`): it is SAGA (Defazio, Bach, Lacoste-Julien 2014), clients for samples.
+    With one step and `ud.plan.uniform(1)` it is SAGA (Defazio, Bach, Lacoste-Julien 2014), a client for a sample.
 
     >>> import numpy as np, undrift as ud
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]], [[3.0]]]), np.array([[1.0], [2.0], [30.0]]))

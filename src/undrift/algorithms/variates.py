@@ -32,7 +32,7 @@ class Steering(NamedTuple):
     own: jax.Array  # c_i, with which this turn is corrected
     c: jax.Array
     mean: jax.Array  # of the turn's gradients so far: c_i⁺ when it is over; before its first step c_i
-    count: jax.Array
+    taken: jax.Array  # steps
 
 
 def steered(solver: optax.GradientTransformation, still: Any = False) -> optax.GradientTransformation:
@@ -45,16 +45,16 @@ def steered(solver: optax.GradientTransformation, still: Any = False) -> optax.G
 
     def update(gradient: Any, state: Any, x: Any = None) -> tuple[Any, Steering]:
         updates, inner = solver.update(gradient - state.own + state.c, state.inner, x)
-        mean = (state.count * state.mean + gradient) / (state.count + 1)
+        mean = (state.taken * state.mean + gradient) / (state.taken + 1)
         kept = jnp.where(jnp.asarray(still), state.own, mean)
-        return updates, state._replace(inner=inner, mean=kept, count=state.count + 1)
+        return updates, state._replace(inner=inner, mean=kept, taken=state.taken + 1)
 
     return optax.GradientTransformation(init, update)
 
 
 def begun(state: Steering, inner: Any, c: jax.Array) -> Steering:
     """The state at the beginning of a turn: c_i is the mean gradient of the last one."""
-    return Steering(inner, state.mean, c, state.mean, jnp.zeros_like(state.count))
+    return Steering(inner, state.mean, c, state.mean, jnp.zeros_like(state.taken))
 
 
 def corrected_steps(

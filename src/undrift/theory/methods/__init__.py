@@ -35,7 +35,7 @@ KNOWN: dict[str, Known] = {
 # What `advise` and `compare` take where nobody says, in the order of their tables. On networks: what needs no constants.
 ADVISED = (
     "fedsgd", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "fedlin", "fedlin+top_k", "fedtrack",
-    "sequential_fl", "gd",
+    "sequential_fl", "sequential_fl+corrected", "gd",
 )  # fmt: skip
 ADVISED_ON_NETWORKS = ("fedsgd", "fedavg", "fednova", "scaffold", "fedlin", "sequential_fl")
 COMPARED = ("fedavg", "fedprox", "fednova", "fedsplit", "fedsgd", "gd", "scaffold", "fedlin")
@@ -54,6 +54,5 @@ def known_of(given: Method | Callable[..., Any]) -> Known:
     else:
         own = getattr(given, "known", None)
         name = next((name for name, factory in METHODS.items() if factory is given), None)
-    if own is not None:
-        return own
-    return KNOWN.get(name or "", Known())
+    known: Known = KNOWN.get(name or "", Known()) if own is None else own
+    return known.under(given.parameters) if isinstance(given, Method) else known

@@ -150,7 +150,7 @@ ITEM = Item(
         ours("problems", 50, "of each kind: quadratic, logistic regression, a small network"),
         ours("clients", 8),
         ours("K", 5, "local steps"),
-        ours("exponents", list(range(-5, 3)), "η = 2^k/(LK), L of the clients' losses; of the network η = 2^k/K"),
+        ours("exponents", list(range(-4, 6)), "η = 2^k/(LK), L of the clients' losses; of the network η = 2^k/K"),
         ours("rounds", {QUADRATIC: 300, LOGISTIC: 300, NETWORK: 600}),
         ours("x_0", "½N(0, I)"),
     ),

@@ -69,7 +69,7 @@ def _corrected(solver: Solver) -> Algorithm:
     """↓(x, c); y from x along G_i(y) − c_i + c; ↑(y − x, c_i⁺ − c_i), in turn; then c ← c + Σ w_i(c_i⁺ − c_i).
 
     Within a full pass of equal τ the corrections c − c_i cancel, Σ w_i(c − c_i) = 0, because all of them were made before it.
-    Were c changed after every turn, they would not, and passes take a half more (docs/beyond_sequence.md has the figures).
+    Were c changed after every turn, they would not, and more passes are needed (docs/beyond_sequence.md has the figures).
     """
     positive(eta=solver.eta)
 

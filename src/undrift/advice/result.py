@@ -18,6 +18,17 @@ from .predict import Forecast
 CURVE_ROUNDS = 5000  # of predicted curves that are kept for figures
 
 
+def _typed(value: float | str) -> str:
+    """A value as flags take it.
+
+    >>> _typed(0.5), _typed(True), _typed("prox")
+    ('0.5', 'true', 'prox')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 @dataclasses.dataclass(frozen=True)
 class Candidate:
     """One method with one choice of local steps."""
@@ -77,7 +88,7 @@ class Candidate:
         if self.step is None:
             return name
         values = self.option.written(self.step, self.steps)
-        inside = ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items())
+        inside = ",".join(f"{k}={_typed(v)}" for k, v in values.items())
         down = f" --down top_k:{self.option.down.k}" if self.option.down is not None else ""
         return f"--method {name}:{inside}{down}"
 

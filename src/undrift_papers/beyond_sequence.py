@@ -14,7 +14,7 @@ import numpy as np
 import undrift as ud
 
 from .data import Curves, Data
-from .item import Claim, Decision, Item, Work, at_least, at_most, ours, paper
+from .item import Claim, Decision, Item, Work, at_least, at_most, ours, paper, reduced
 from .measures import rounds_to
 from .ssl import GROUPS, group, title
 
@@ -91,12 +91,14 @@ def _floor(data: Data) -> Decision:
 
 def _same_step(data: Data) -> Decision:
     """At the step that is best for the paper's algorithm."""
-    ratios = {}
+    ratios, places = {}, []
     for g in data.setting["groups"]:
         at = int(np.argmin(_ends(data, g, PLAIN)))
+        places.append(at)
         ratios[g] = float(_ends(data, g, PLAIN)[at] / max(_ends(data, g, CORRECTED)[at], 1e-15))
     why = "that step is the smallest of the grid, with which the corrected run is still on its way after so many rounds"
-    return at_least(min(ratios.values()), 100, f"nearer by the factors {_listed(ratios)}", why)
+    said = f"nearer by the factors {_listed(ratios)}"
+    return at_least(min(ratios.values()), 100, said, why if not any(places) else None)
 
 
 def _beside_scaffold(data: Data) -> Decision:
@@ -106,8 +108,10 @@ def _beside_scaffold(data: Data) -> Decision:
     }
     said = ", ".join(f"{own:g} and {other:g} (group {g})" for g, (own, other) in rounds.items())
     ratio = min(other / own for own, other in rounds.values())
-    why = "where both clients have the same Hessian (groups 1 to 3) nothing drifts apart, and the mean of all is exact"
-    return at_least(ratio, 1, f"rounds to {CLOSE:g} of the first distance, ours and SCAFFOLD: {said}", why)
+    alike = all(GROUPS[g][0] == GROUPS[g][1] for g, (own, other) in rounds.items() if own > other)
+    why = "it needs more only where both clients have the same Hessian, and the mean of their steps is exact"
+    measured = f"rounds to {CLOSE:g} of the first distance, ours and SCAFFOLD: {said}"
+    return at_least(ratio, 1, measured, why if alike else None)
 
 
 def _widths(data: Data) -> Decision:
@@ -142,6 +146,7 @@ def _item(draw: Callable[[Data], Figure]) -> Item:
             ours("last", 10, "a step is best if the mean |x − x*| over seeds and over so many last rounds is smallest"),
             ours("x_0", 10.0),
         ),
+        reduced=(reduced("groups", [4, 7]), reduced("seeds", [0])),
         quantity="|x − x*|",
         produce=_produce,
         draw=draw,

@@ -138,11 +138,3 @@ def test_the_halves_correction_travels_over_the_right_links(mode):
 def _answers(method: ud.Method) -> int:
     drawn = ud.describe(method, network(2), **GIVEN).plan.draw(1, GIVEN["rounds"])
     return int(drawn.answered.sum())
-
-
-def test_ssl_finds_a_stationary_point():
-    """Full gradients: the gradient falls where the paper's SSL stops at a floor."""
-    p = network(2, batch=20)
-    ends = [ud.run(ud.ssl(eta=0.1, corrected=on), p, rounds=300, steps=3, record_every=300).x for on in (False, True)]
-    plain, own = (float(np.linalg.norm(p.gradient(x))) for x in ends)
-    assert own < plain / 3

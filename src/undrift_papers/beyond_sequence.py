@@ -60,9 +60,9 @@ def _produce(work: Work) -> Data:
                 needed = np.median([rounds_to(own, CLOSE) for own in distance[k]])
                 ends.append((number, label, eta, float(last[k]), float(needed)))
             best = int(np.argmin(last))
+            drawn = np.arange(0, work["rounds"] + 1, 2)
             for s, seed in enumerate(work["seeds"]):
-                own = {column: values[best, s] for column, values in history.items()}
-                curves.add_run(title(number), label, distance[best, s], own, seed=seed)
+                curves.add(title(number), label, distance[best, s, drawn], seed=seed, round=drawn)
             work.progress(f"group {number}, {label}", i * len(METHODS) + j + 1, len(work["groups"]) * len(METHODS))
     names = ("group", "series", "eta", "distance", "rounds")
     return Data(

@@ -23,6 +23,9 @@ MODULES = (
     "learning_fedavg",
     "fedtrack",
     "beyond_scaffnew",
+    "beyond_sequence",
+    "beyond_sequence_random",
+    "beyond_sequence_images",
 )
 
 

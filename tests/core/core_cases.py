@@ -173,6 +173,9 @@ CASES: dict[str, Case] = {
         parallel=None,
     ),
     "sequential_fl": Case(lambda eta: ud.sequential_fl(eta=eta), VECTOR, VECTOR, parallel=False),
+    "sequential_fl corrected": Case(
+        lambda eta: ud.sequential_fl(eta=eta, corrected=True), 2 * VECTOR, 2 * VECTOR, parallel=False
+    ),
     "gd": Case(lambda eta: ud.gd(eta=eta), 0, 0, federated=False),
     "sgd": Case(lambda eta: ud.sgd(eta=eta, batch=2), 0, 0, federated=False),
     "iag": Case(lambda eta: ud.iag(eta=eta), 0, 0, federated=False),

@@ -94,8 +94,10 @@ CASES: dict[str, Case] = {
         lambda: ud.compressed(ud.fedavg(eta=0.05), up=ud.top_k(2), down=ud.top_k(2)), logistic, HARD
     ),
     "sequential_fl": Case(lambda: ud.sequential_fl(eta=0.05, server_eta=0.8), logistic, {"steps": 2}),
+    "sequential_fl, corrected": Case(lambda: ud.sequential_fl(eta=0.05, corrected=True), logistic, HARD),
     "ssl, central": Case(lambda: ud.ssl(eta=0.05), network, {"steps": 3}),
     "ssl, peer": Case(lambda: ud.ssl(eta=0.05, mode="peer"), network, {"steps": 3}),
+    "ssl, corrected": Case(lambda: ud.ssl(eta=0.05, mode="peer", corrected=True), network, {"steps": 3}),
     "sflv1": Case(lambda: ud.sflv1(eta=0.05), network, {"steps": 3}),
     "sflv2": Case(lambda: ud.sflv2(eta=0.05), lambda: network("float32"), {"steps": 3}, 1e-6),
     "gd": Case(lambda: ud.gd(eta=0.1), least_squares, {}),

@@ -30,7 +30,7 @@ class Option:
 
     @property
     def label(self) -> str:
-        return " ".join([self.name, *(f"{ARROWS.get(key, key + '=')}{value}" for key, value in self.settings.items())])
+        return " ".join([self.name, *(_words(key, value) for key, value in self.settings.items())])
 
     @property
     def number(self) -> str:
@@ -86,6 +86,11 @@ class Option:
 ARROWS = {"up": "↑", "down": "↓"}
 
 
+def _words(key: str, value: Any) -> str:
+    """A setting in a label; of those that are on or off, the name says it."""
+    return key if value is True else f"{ARROWS.get(key, key + '=')}{value}"
+
+
 def options_for(problem: Problem, names: Sequence[str | Factory] | None = None, everyone: bool = True) -> list[Option]:
     """The options that make sense on this problem: methods of the library by name, a user's own by their factories.
 
@@ -119,7 +124,7 @@ def _options(given: str | Factory, problem: Problem) -> list[Option]:
     if not known.suits(problem):
         return []
     settings = known.variants[variant](problem) if variant else [{}]
-    return [Option(name, METHODS[name], known, problem, one) for one in settings]
+    return [Option(name, METHODS[name], known.under(one), problem, one) for one in settings]
 
 
 def _with_its_number(factory: Factory) -> Known:

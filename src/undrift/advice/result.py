@@ -18,6 +18,17 @@ from .predict import Forecast
 CURVE_ROUNDS = 5000  # of predicted curves that are kept for figures
 
 
+def _typed(value: float | str) -> str:
+    """A value as flags take it.
+
+    >>> _typed(0.5), _typed(True), _typed("prox")
+    ('0.5', 'true', 'prox')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 @dataclasses.dataclass(frozen=True)
 class Candidate:
     """One method with one choice of local steps."""
@@ -77,7 +88,7 @@ class Candidate:
         if self.step is None:
             return name
         values = self.option.written(self.step, self.steps)
-        inside = ",".join(f"{key}={_word(value)}" for key, value in values.items())
+        inside = ",".join(f"{key}={_typed(value)}" for key, value in values.items())
         links = "".join(f" --{link} {_link_word(one)}" for link, one in self.option.links.items())
         return f"--method {name}:{inside}{links}"
 
@@ -105,16 +116,9 @@ class Candidate:
         }
 
 
-def _word(value: Any) -> str:
-    """A value as a flag takes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _link_word(link: Any) -> str:
     """A compressor as a flag takes it; those that the adviser considers are TOP-k."""
-    return f"top_k:{link.k}{'' if link.memory is True else f',memory={_word(link.memory)}'}"
+    return f"top_k:{link.k}{'' if link.memory is True else f',memory={_typed(link.memory)}'}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -97,7 +97,8 @@ class StudyMethod:
     @property
     def known(self) -> Known:
         """What is known of the method."""
-        return known_of(self.factory)
+        single = {key: entry for key, entry in self.parameters.items() if not isinstance(entry, list)}
+        return known_of(self.factory).under(single)
 
     @cached_property
     def compressors(self) -> tuple[Compressor | None, Compressor | None]:

@@ -44,7 +44,7 @@ KNOWN: dict[str, Known] = {
 # What `advise` and `compare` take where nobody says, in the order of their tables. On networks: what needs no constants.
 ADVISED = (
     "fedsgd", "ef21", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "scaffnew", "fedlin", "fedlin+top_k",
-    "fedlin+difference", "fedlin+one_exchange", "fedtrack", "sequential_fl", "gd",
+    "fedlin+difference", "fedlin+one_exchange", "fedtrack", "sequential_fl", "sequential_fl+corrected", "gd",
 )  # fmt: skip
 # Besides, where clients may miss rounds: what keeps the gradients of those that do.
 ADVISED_WITH_COHORTS = ("fedlin+table", "fedlin+table_one_exchange", "fedtrack+table")
@@ -66,6 +66,5 @@ def known_of(given: Method | Callable[..., Any]) -> Known:
     else:
         own = getattr(given, "known", None)
         name = next((name for name, factory in METHODS.items() if factory is given), None)
-    if own is not None:
-        return own
-    return KNOWN.get(name or "", Known())
+    known: Known = KNOWN.get(name or "", Known()) if own is None else own
+    return known.under(given.parameters) if isinstance(given, Method) else known

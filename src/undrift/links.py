@@ -23,7 +23,7 @@ from .oracles import Full
 from .protocol import Algorithm, AtServer, Cohort, Diagnostics, Exchange, OneByOne, Program, Repeat, Step, exchanges
 from .randomness import tag
 from .recipe import Method, as_method
-from .signatures import Receive
+from .signatures import Centre, Receive
 from .wire import dense
 
 if TYPE_CHECKING:
@@ -60,6 +60,9 @@ def compressed(
             f"the messages of {method.name} are halves of a model and activations, not vectors of length d: nothing would be "
             "compressed"
         )
+    for wrapper in method.recipe.wrap if up is not None else ():
+        if why := getattr(wrapper, "as_it_is", None):  # a promise that rests on what is sent
+            raise InputError(f"what the clients of {method} send cannot be compressed afterwards: {why}")
     names = [e.name for e in exchanges(method.build().round)]
     if exchange is not None and exchange not in names:
         raise unknown(f"exchange of {method.name}", exchange, names)
@@ -134,13 +137,14 @@ class Compressed:
             return Withheld(own, errors), message
 
         def receive(server: Withheld, slots: Any, ups: Any, cohort: Cohort) -> tuple[Withheld, Any]:
-            return _inside(inner.receive)(server, slots, _dense_rows(ups), cohort)
+            return _inside(inner.receive)(server, slots, ups if self.up is None else _dense_rows(ups), cohort)
 
         endpoint = inner.account.endpoint
         account = inner.account
         if endpoint is not None:
             account = account._replace(endpoint=lambda down, up: endpoint(_dense(down), _dense(up)))
-        return inner._replace(send=send, client=client, receive=receive, prepare=prepare, account=account)
+        centre = _centre_inside(inner)
+        return inner._replace(send=send, client=client, receive=receive, prepare=prepare, account=account, centre=centre)
 
     def __str__(self) -> str:
         parts = [f"{name} {c}" for name, c in (("up", self.up), ("down", self.down)) if c is not None]
@@ -190,7 +194,14 @@ def _carried_through(inner: Exchange) -> Exchange:
         client=client,
         receive=_inside(inner.receive),
         prepare=None if prepare is None else lambda s, key: s._replace(inner=prepare(s.inner, key)),
+        centre=_centre_inside(inner),
     )
+
+
+def _centre_inside(inner: Exchange) -> Centre | None:
+    """What the message up lies around, on a memory that carries errors beside it."""
+    own = inner.centre
+    return None if own is None else lambda memory, down: own(memory.inner, _dense(down))
 
 
 def _is_vector(leaf: Any, x: jax.Array) -> bool:

@@ -33,6 +33,7 @@ LEVELS = (
     ("messages", "models", "data", "oracles", "ownership", "plan", "protocol"),
     ("compression", "local", "problems", "recipe"),
     ("algorithms", "links"),
+    ("privacy",),
     ("engine",),
     ("deploy",),
     ("theory",),

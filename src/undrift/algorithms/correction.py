@@ -5,12 +5,13 @@ Where nobody misses rounds a client keeps the x it was told last, and hears g al
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 
 from ..protocol import Cohort
-from ..signatures import Send
+from ..signatures import Centre, Send
 
 
 def send_x(server: Any, slot: Any) -> jax.Array:
@@ -27,6 +28,11 @@ def send_direction(every_round: bool, name: str = "g") -> Send:
         return g if every_round else (server.x, g)
 
     return send
+
+
+def centre_of(every_round: bool, kept: Callable[[Any], jax.Array]) -> Centre:
+    """x, around which y_i lies: what the client has kept of it, or was told."""
+    return lambda memory, down: kept(memory) if every_round else down[0]
 
 
 def average(server: Any, slots: Any, y: jax.Array, cohort: Cohort) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, Gradie
 from ..recipe import method, positive
 from ..sums import weighted
 from ..wire import dense
-from .correction import average, send_direction, send_x
+from .correction import average, centre_of, send_direction, send_x
 
 if TYPE_CHECKING:
     from ..problems.client import ClientLoss
@@ -112,7 +112,8 @@ def fedlin(
 
     work = (lambda steps, sizes: Gradients(steps - 1)) if every_round else every_step
     account = Account(work, endpoint=lambda message, y: y)
-    local_steps = Exchange("local", send_direction(every_round), take_local_steps, average, account)
+    centre = centre_of(every_round, lambda memory: memory.x)
+    local_steps = Exchange("local", send_direction(every_round), take_local_steps, average, account, centre=centre)
     first_steps = local_steps._replace(send=send_direction(every_round, "g_1"))
     gradient = Exchange("gradient", send_x, upload_gradient, new_direction, Account(once))
     return Algorithm(

@@ -11,7 +11,7 @@ from ..local import Local
 from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, Gradients
 from ..recipe import method, positive
 from ..sums import weighted
-from .correction import average, send_direction, send_x
+from .correction import average, centre_of, send_direction, send_x
 from .tracking import Order, check_batch, check_order, component_at, empty_table, table_work
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ def fedtrack(
         return Gradients(steps - 1 + tables * -(-sizes // batch), (steps - 1) * batch + tables * sizes)
 
     account = Account(work_of_steps, endpoint=lambda message, y: y)
-    local_steps = Exchange("local", send_direction(every_round), take_local_steps, average, account)
+    centre = centre_of(every_round, lambda memory: memory.start.x)
+    local_steps = Exchange("local", send_direction(every_round), take_local_steps, average, account, centre=centre)
     start = Exchange("first gradient", send_x, upload_gradient, new_direction, Account(table_work(batch)))
     return Algorithm(
         round=(local_steps, start._replace(name="gradient")),

@@ -198,7 +198,7 @@ class _Grid:
             for recorder in recorders:
                 recorder.spend(padded_plan(recorder.run, done, count, self.capacity), done, count)
         return {
-            name: np.stack([recorder.columns[name][:total] for recorder in recorders]) for name in first.ledger.columns
+            name: np.stack([recorder.columns[name][:total] for recorder in recorders]) for name in first.counted
         }
 
 

@@ -49,6 +49,6 @@ __all__ = [
     "Known", "Method", "OneByOne", "Repeat", "Resources",
     "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "fedavg", "fedlin",
     "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled", "loopback",
-    "method", "oracles", "plan", "private", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
-    "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
+    "method", "oracles", "plan", "private", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign",
+    "sequential_fl", "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
 ]  # fmt: skip

@@ -79,7 +79,7 @@ class Compressed:
     up: Compressor | None
     down: Compressor | None
 
-    def __call__(self, algorithm: Algorithm) -> Algorithm:
+    def __call__(self, algorithm: Algorithm, /, **numbers: Any) -> Algorithm:
         inner = next(e for e in exchanges(algorithm.round) if e.name == self.exchange)
 
         def server(x: jax.Array) -> tuple[Withheld, Any]:
@@ -144,7 +144,9 @@ class Compressed:
         if endpoint is not None:
             account = account._replace(endpoint=lambda down, up: endpoint(_dense(down), _dense(up)))
         centre = _centre_inside(inner)
-        return inner._replace(send=send, client=client, receive=receive, prepare=prepare, account=account, centre=centre)
+        return inner._replace(
+            send=send, client=client, receive=receive, prepare=prepare, account=account, centre=centre
+        )
 
     def __str__(self) -> str:
         parts = [f"{name} {c}" for name, c in (("up", self.up), ("down", self.down)) if c is not None]

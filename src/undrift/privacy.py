@@ -46,16 +46,16 @@ def private(
     (FedNova's τ_i) travel as they are: the plan, which everybody knows, says them.
 
     *Noise*, σ = `noise`, in units of C, in every exchange in which clients send something, those before round 1 included:
-     - where="client" (local model): client i sends v̄_i + N(0, σ²C² I), with noise of its own. Nobody need be trusted: this is
-       the default, since the other way round a promise would rest on a trust that nobody was asked for. The mean of n such
-       messages carries noise of variance σ²C²/n in every coordinate.
-     - where="server" (central model): clients clip, and the trusted server releases Σ c_i v̄_i + N(0, σ²C² max_i c_i² I), where c_i
-       is the share of client i in the mean (a_i/|S| of those that answered) or in the sum (w_i): σ²C²/n² for equal shares. Its
-       part of a round may look at messages only through `cohort.mean`, `average` and `total`; a method whose server
-       looks at single messages is refused.
+     - where="client" (local model): client i sends v̄_i + N(0, σ²C² I), with noise of its own. Nobody need be trusted: this
+       is the default, since the other way round a promise would rest on a trust that nobody was asked for. The mean of n
+       such messages carries noise of variance σ²C²/n in every coordinate.
+     - where="server" (central model): clients clip, and the trusted server releases Σ c_i v̄_i + N(0, σ²C² max_i c_i² I),
+       where c_i is the share of client i in the mean (a_i/|S| of those that answered) or in the sum (w_i): σ²C²/n² for equal
+       shares. It may look at messages only through `cohort.mean`, `average` and `total`; a method whose server looks at
+       single messages is refused.
 
-    *What is promised.* Two runs are neighbours if they differ in all that one client sends, whatever its data are replaced by (m,
-    weights, sizes, plan and failures are the same, and known). An exchange then changes by at most 2C (or 2C·max c_i) where
+    *What is promised.* Two runs are neighbours if they differ in all that one client sends, whatever its data are replaced by
+    (m, weights, sizes, plan and failures are the same, and known). An exchange then changes by at most 2C (or 2C·max c_i) where
     the noise has σC (or σC·max c_i): a Gaussian mechanism with multiplier σ/2, Rényi DP of order α with 2α/σ². k
     exchanges add up to 2kα/σ², and ε = min_α 2kα/σ² + log(1 − 1/α) − log(δα)/(α − 1). k counts the messages of the client that
     was asked most often. Where cohorts are drawn by `plan.uniform(n)` at a trusted server and `cohorts="secret"`, sampling
@@ -74,13 +74,14 @@ def private(
     [0.    0.4   0.58  0.723]
     """
     method = as_method(method)
-    wrapper = Private(*_numbers(clip, noise, delta), where, cohorts)
+    clip, noise, delta = _numbers(clip, noise, delta)
+    wrapper = Private(delta, where, cohorts)
     if where not in WHERE:
         raise unknown("place of the noise (where)", where, WHERE)
     if cohorts not in COHORTS:
         raise unknown("kind of cohorts", cohorts, COHORTS)
-    _check(method, wrapper)
-    made = method.wrapped(wrapper)
+    _check(method)
+    made = method.wrapped(wrapper, clip=clip, noise=noise)
     made.build()  # refuses programs that are no parallel rounds
     return made
 
@@ -89,11 +90,11 @@ def private(
 class Private:
     """The wrapper of an algorithm: hashable, part of the compiled program's identity. See `private`."""
 
-    clip: float
-    noise: float
     delta: float
     where: str
     cohorts: str
+
+    numbers = ("clip", "noise")  # traced: a grid of them is one compiled program
 
     @property
     def at_client(self) -> bool:
@@ -109,17 +110,30 @@ class Private:
             "make them longer. Compress the way down, or let clients add the noise: where='client'"
         )
 
-    def __call__(self, algorithm: Algorithm) -> Algorithm:
+    def __call__(self, algorithm: Algorithm, /, **numbers: Any) -> Algorithm:
+        link = Link(self.at_client, **numbers)
         return algorithm._replace(
-            round=self._program(algorithm.round),
-            start=self._program(algorithm.start),
-            first=None if algorithm.first is None else self._program(algorithm.first),
+            round=link.program(algorithm.round),
+            start=link.program(algorithm.start),
+            first=None if algorithm.first is None else link.program(algorithm.first),
         )
 
-    def _program(self, program: Program) -> Program:
-        return tuple(step if isinstance(step, AtServer) else self._link(step) for step in program)
+    def __str__(self) -> str:
+        return f"private(noise by {'each client' if self.at_client else 'the server'}, delta={self.delta:g})"
 
-    def _link(self, inner: Any) -> Exchange:
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """The way up of a private method, with numbers that may be traced."""
+
+    at_client: bool
+    clip: Any
+    noise: Any
+
+    def program(self, program: Program) -> Program:
+        return tuple(step if isinstance(step, AtServer) else self._exchange(step) for step in program)
+
+    def _exchange(self, inner: Any) -> Exchange:
         if not isinstance(inner, Exchange):
             raise InputError(
                 "private is for parallel rounds, and this method's clients play in turn or in a dialogue: what they send is a "
@@ -134,7 +148,7 @@ class Private:
             return after, self._sent(inner.name, up, centre, local.key)
 
         def receive(server: Tree, slots: Tree, ups: Tree, cohort: Cohort) -> tuple[Tree, Tree]:
-            noisy = cast(Cohort, Noisy(cohort, self))
+            noisy = cast(Cohort, Noisy(cohort, self.noise * self.clip))
             try:
                 return inner.receive(server, slots, _seal(ups, inner.name), noisy)
             except (TypeError, ValueError) as error:
@@ -149,13 +163,9 @@ class Private:
         _refuse_packed(exchange, up)
         moves = up if centre is None else jax.tree.map(jnp.subtract, up, centre)
         sent = clipped(moves, self.clip)
-        if self.at_client and self.noise > 0:
+        if self.at_client:
             sent = _noised(sent, self.noise * self.clip, _privacy_key(key))
         return sent if centre is None else jax.tree.map(jnp.add, sent, centre)
-
-    def __str__(self) -> str:
-        at = "each client" if self.at_client else "the server"
-        return f"private(clip={self.clip:g}, noise={self.noise:g} by {at}, delta={self.delta:g})"
 
 
 def private_of(recipe: Recipe) -> Private | None:
@@ -163,7 +173,7 @@ def private_of(recipe: Recipe) -> Private | None:
     return next((wrapper for wrapper in recipe.wrap if isinstance(wrapper, Private)), None)
 
 
-def clipped(message: Tree, clip: float) -> Tree:
+def clipped(message: Tree, clip: Any) -> Tree:
     """v·min(1, clip/‖v‖) for the vector v of all floating arrays of a message; zero where ‖v‖ is not finite.
 
     >>> clipped((jnp.array([3.0]), jnp.array([4.0]), jnp.array(7)), 1.0)[1:]
@@ -194,8 +204,8 @@ class Sealed:
         rows, self._rows = self._rows, None
         if rows is None:
             raise InputError(
-                f"private, where='server': the server sums the messages of exchange {self._exchange!r} twice, and each sum tells "
-                "something of them: let clients add the noise, where='client'"
+                f"private, where='server': the server sums the messages of exchange {self._exchange!r} twice, and each sum "
+                "tells something of them: let clients add the noise, where='client'"
             )
         return rows
 
@@ -208,16 +218,16 @@ class Sealed:
 def looks_inside(exchange: str) -> InputError:
     """The refusal of a server that opens single messages."""
     return InputError(
-        f"private, where='server', adds noise to sums of messages, and in exchange {exchange!r} the server of this method looks at "
-        "single ones (not only at cohort.mean, average and total): let clients add the noise, where='client'"
+        f"private, where='server', adds noise to sums of messages, and in exchange {exchange!r} the server of this method "
+        "looks at single ones (not only at cohort.mean, average and total): let clients add the noise, where='client'"
     )
 
 
 class Noisy:
-    """A cohort whose sums over sealed messages carry noise. With shares c_i of clipped messages, N(0, (σ C max c_i)² I)."""
+    """A cohort whose sums Σ c_i v̄_i over sealed messages carry noise N(0, (scale·max c_i)² I), scale = σC."""
 
-    def __init__(self, cohort: Cohort, private: Private) -> None:
-        self._cohort, self._private = cohort, private
+    def __init__(self, cohort: Cohort, scale: Any) -> None:
+        self._cohort, self._scale = cohort, scale
         self._releases = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -247,8 +257,7 @@ class Noisy:
         sums = jax.tree.leaves(summed(jax.tree.unflatten(structure, opened)))
         key = jax.random.fold_in(_privacy_key(self._cohort.key), self._releases)
         self._releases += 1
-        scale = self._private.noise * self._private.clip * largest
-        noisy = _noised(sums, scale, key) if self._private.noise > 0 else sums
+        noisy = _noised(sums, self._scale * largest, key)
         chosen = [n if isinstance(leaf, Sealed) else s for leaf, n, s in zip(leaves, noisy, sums, strict=True)]
         return jax.tree.unflatten(structure, chosen)
 
@@ -282,11 +291,15 @@ def _privacy_key(key: jax.Array) -> jax.Array:
 def _numbers(clip: Any, noise: Any, delta: Any) -> tuple[float, float, float]:
     for name, value in (("clip", clip), ("noise", noise), ("delta", delta)):
         if isinstance(value, bool) or value is None:
-            raise InputError(f"private: {name} must be a number, got {value}: for example clip=1.0, noise=1.0, delta=1e-5")
+            raise InputError(
+                f"private: {name} must be a number, got {value}: for example clip=1.0, noise=1.0, delta=1e-5"
+            )
     clip = check_value("clip", _plain(clip), Positive)
     noise = check_value("noise", _plain(noise), float)
     if noise < 0:
-        raise InputError(f"noise, the multiplier of clip, must be ≥ 0, got {noise:g}: 1.0 is a common one, 0 clips only")
+        raise InputError(
+            f"noise, the multiplier of clip, must be ≥ 0, got {noise:g}: 1.0 is a common one, 0 clips only"
+        )
     delta = check_value("delta", _plain(delta), float)
     if not 0 < delta < 1:
         raise InputError(
@@ -301,7 +314,7 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, int) else value
 
 
-def _check(method: Method, wrapper: Private) -> None:
+def _check(method: Method) -> None:
     recipe = method.recipe
     if recipe.split:
         raise InputError(
@@ -309,7 +322,9 @@ def _check(method: Method, wrapper: Private) -> None:
             "norm makes private: private is for parallel methods such as fedavg"
         )
     if recipe.centralised:
-        raise InputError(f"{method.name} holds all data in one place and sends nothing: there is nothing to make private")
+        raise InputError(
+            f"{method.name} holds all data in one place and sends nothing: there is nothing to make private"
+        )
     if recipe.ordered:
         raise InputError(
             f"the clients of {method.name} play in turn and hand the model itself on, which no clipping bounds: private is for "
@@ -322,8 +337,8 @@ def _check(method: Method, wrapper: Private) -> None:
     if packed:
         inside = "fedlin(…) without up" if recipe.settings and not recipe.wrap else "private(…) first"
         raise InputError(
-            f"{method.name} sends {packed[0]}: which entries are sent tells of the data, and noise on these alone does not hide "
-            f"it. Let noise be added before compression: {inside}, then ud.compressed(…, up=…)"
+            f"{method.name} sends {packed[0]}: which entries are sent tells of the data, and noise on these alone does not "
+            f"hide it. Let noise be added before compression: {inside}, then ud.compressed(…, up=…)"
         )
 
 
@@ -339,8 +354,8 @@ def _refuse_models(inner: Exchange) -> None:
         return
     if is_model:
         raise InputError(
-            f"exchange {inner.name!r} sends a model, and clipping it to a norm is nonsense: let it send a difference, or say around "
-            "what it lies, ud.Exchange(…, centre=lambda memory, down: x)"
+            f"exchange {inner.name!r} sends a model, and clipping it to a norm is nonsense: let it send a difference, or say "
+            "around what it lies, ud.Exchange(…, centre=lambda memory, down: x)"
         )
 
 
@@ -352,8 +367,8 @@ def _refuse_packed(exchange: str, up: Tree) -> None:
     nodes = jax.tree.leaves(up, is_leaf=lambda node: hasattr(node, "wire_size"))
     if any(hasattr(node, "wire_size") for node in nodes):
         raise InputError(
-            f"exchange {exchange!r} sends a compressed vector: which entries are sent tells of the data. Compress after the noise: "
-            "ud.compressed(ud.private(…), up=…)"
+            f"exchange {exchange!r} sends a compressed vector: which entries are sent tells of the data. Compress after the "
+            "noise: ud.compressed(ud.private(…), up=…)"
         )
 
 

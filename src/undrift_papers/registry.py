@@ -22,6 +22,7 @@ MODULES = (
     "fedavg_bound",
     "learning_fedavg",
     "fedtrack",
+    "beyond_private",
 )
 
 

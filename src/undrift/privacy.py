@@ -249,7 +249,8 @@ class Noisy:
 
     def total(self, ups: Tree) -> Tree:
         """As `Cohort.total`."""
-        return self._released(ups, self._cohort.total, by_all(jnp.max, self._cohort.weights))
+        cohort = self._cohort
+        return self._released(ups, cohort.total, by_all(_largest_weight, cohort.weights, cohort.answered))
 
     def _released(self, ups: Tree, summed: Any, largest: jax.Array) -> Tree:
         leaves, structure = jax.tree.flatten(ups)
@@ -260,6 +261,11 @@ class Noisy:
         noisy = _noised(sums, self._scale * largest, key)
         chosen = [n if isinstance(leaf, Sealed) else s for leaf, n, s in zip(leaves, noisy, sums, strict=True)]
         return jax.tree.unflatten(structure, chosen)
+
+
+def _largest_weight(weights: jax.Array, answered: jax.Array | None) -> jax.Array:
+    """Of those that answered."""
+    return jnp.max(weights if answered is None else jnp.where(answered, weights, 0))
 
 
 def _seal(ups: Tree, exchange: str) -> Tree:

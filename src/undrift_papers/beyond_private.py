@@ -124,8 +124,8 @@ def _exactness_is_lost(data: Data) -> Decision:
 def _clip_alone_biases(data: Data) -> Decision:
     small = min(data.setting["clip"])
     narrow, wide = (_floor(data, "FedSGD", "server", 0.0, clip) for clip in (small, _wide(data)))
-    text = f"without noise it ends at {np.median(narrow):.1e} with C = {small:g}, at {np.median(wide):.1e} with C = {_wide(data):g}"
-    return at_least(float(np.min(narrow / np.maximum(wide, 1e-300))), 1e6, text)
+    ends = f"at {np.median(narrow):.1e} with C = {small:g}, at {np.median(wide):.1e} with C = {_wide(data):g}"
+    return at_least(float(np.min(narrow / np.maximum(wide, 1e-300))), 1e6, f"without noise it ends {ends}")
 
 
 def _epsilon(data: Data) -> Decision:

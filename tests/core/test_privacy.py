@@ -65,7 +65,7 @@ def test_a_round_without_noise_moves_the_model_by_the_clip_at_most(name):
     result = ud.run(method, problem, rounds=5, steps=4, x0=np.full(DIM, 50.0), keep_iterates=True)
     moved = np.linalg.norm(np.diff(result.iterates, axis=0), axis=1)
     assert np.all(moved <= 0.01 * (1 + 1e-9))
-    assert moved.max() > 0.005
+    assert moved.max() > 5e-4  # FedLin's direction is a mean of clipped gradients too
     assert np.isinf(result.history["epsilon"][1:]).all()
 
 

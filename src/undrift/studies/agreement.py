@@ -128,7 +128,8 @@ class Agreement:
         if private_of(run.recipe) is not None:
             raise InputError(
                 f"{run.method} is for simulations: its noise is drawn from the run's seed, which server and sites know, so "
-                "that whoever receives a message could take the noise off again; leave private out of a deployed run"
+                "that whoever receives a message could take the noise off again, and sites tell their losses and gradients "
+                "without noise when the model is evaluated; leave private out of a deployed run"
             )
         return run
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 METHODS = ("FedSGD", "FedAvg", "SCAFFOLD")
 WHERE = ("server", "client")
-COLUMNS = ("seed", "method", "where", "noise", "clip", "floor", "predicted", "epsilon")
+COLUMNS = ("seed", "method", "where", "noise", "clip", "floor", "growth", "predicted", "epsilon")
 
 
 def _method(name: str, work: Work) -> Any:
@@ -59,14 +59,16 @@ def _produce(work: Work) -> Data:
                     rounds=work["rounds"],
                     steps=1 if name == "FedSGD" else work["tau"],
                 )
-                floors = swept.history["sq_distance"][:, :, 0, -work["last"] :].mean(axis=-1)
+                ends = swept.history["sq_distance"][:, :, 0, -work["last"] :]
+                earlier, later = (half.mean(axis=-1) for half in np.split(ends, 2, axis=-1))
                 for (i, noise), (j, clip) in [
                     (a, b) for a in enumerate(grid["noise"]) for b in enumerate(grid["clip"])
                 ]:
                     deviation = noise * clip / (m if where == "server" else np.sqrt(m))
                     known = _predicted(H, work["eta"], deviation) if name == "FedSGD" else np.nan
+                    floor, growth = float(ends[i, j].mean()), float(later[i, j] / max(earlier[i, j], 1e-300))
                     epsilon = float(swept.history["epsilon"][i, j, 0, -1])
-                    rows.append((seed, name, where, noise, clip, float(floors[i, j]), known, epsilon))
+                    rows.append((seed, name, where, noise, clip, floor, growth, known, epsilon))
         work.progress(f"problem {seed}", seed + 1, len(seeds))
     return Data({"floors": dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))}, list(seeds))
 
@@ -104,7 +106,7 @@ def _quadratic_in_noise(data: Data) -> Decision:
     slopes = {method: _slope(data, method) for method in ("FedSGD", "SCAFFOLD")}
     off = max(abs(slope - 2) for slope in slopes.values())
     text = ", ".join(f"{method} σ^{slope:.3f}" for method, slope in slopes.items())
-    return at_most(off, 0.1, f"floors of central noise grow as {text}")
+    return at_most(off, 0.1, f"with central noise they grow as {text}")
 
 
 def _local_costs_m(data: Data) -> Decision:
@@ -119,6 +121,22 @@ def _exactness_is_lost(data: Data) -> Decision:
     clean, noisy = (float(np.median(_floor(data, "SCAFFOLD", "server", n, _wide(data)))) for n in (0.0, least))
     text = f"‖x − x*‖² ends at {clean:.1e} without noise, at {noisy:.1e} with σ = {least:g}"
     return at_least(noisy / max(clean, 1e-300), 1e6, text)
+
+
+def _stays(data: Data) -> Decision:
+    least = min(_noises(data))
+    growth = {
+        m: float(np.median(_floor(data, m, "server", least, _wide(data), "growth"))) for m in ("FedSGD", "FedAvg")
+    }
+    text = ", ".join(f"{method} ×{factor:.2f}" for method, factor in growth.items())
+    return at_most(max(max(factor, 1 / factor) for factor in growth.values()), 1.15, f"over the last 50 rounds: {text}")
+
+
+def _walks(data: Data) -> Decision:
+    growth = float(np.median(_floor(data, "SCAFFOLD", "server", min(_noises(data)), _wide(data), "growth")))
+    return at_least(
+        growth, 1.2, f"SCAFFOLD over the last 50 rounds against the 50 before: ×{growth:.2f} (a random walk: ×1.4)"
+    )
 
 
 def _clip_alone_biases(data: Data) -> Decision:
@@ -199,8 +217,14 @@ ITEM = Item(
         ),
         Claim("noise by every client costs m times the floor of central noise, to a quarter", _local_costs_m),
         Claim(
-            "noise takes SCAFFOLD's exactness away: a million times its floor already with the least σ",
+            "noise takes SCAFFOLD's exactness away: a million times the error without noise already with the least σ",
             _exactness_is_lost,
+        ),
+        Claim("FedSGD and FedAvg stay at their floor, to 15 %", _stays),
+        Claim(
+            "SCAFFOLD has no floor: the server's c sums up all noise, which the clients' c_i never hear of, so that "
+            "the error of c − mean c_i is a random walk",
+            _walks,
         ),
         Claim("clipping alone biases FedSGD, whose messages do not vanish at x*, on every problem", _clip_alone_biases),
         Claim("ε depends on σ and the number of rounds alone, not on C, the method or the problem", _epsilon),

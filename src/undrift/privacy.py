@@ -71,7 +71,7 @@ def private(
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
     >>> r = ud.run(ud.private(ud.fedavg(eta=0.1), clip=1.0, noise=20.0), p, rounds=3)
     >>> print(r.history["epsilon"].round(3))
-    [0.    0.4   0.58  0.723]
+    [0.    0.375 0.546 0.68 ]
     """
     method = as_method(method)
     clip, noise, delta = _numbers(clip, noise, delta)

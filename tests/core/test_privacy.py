@@ -340,3 +340,13 @@ def test_the_package_is_not_imported_before_it_is_needed():
 
     told = "import sys, undrift as ud; ud.run; ud.private; print('dp_accounting' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_on_a_mesh_and_with_rows_on_disk_it_is_the_same_run(tmp_path):
+    problem = problem_of(least_squares_data(weights=WEIGHTS))
+    method = ud.private(MAKE["scaffold"](), clip=0.5, noise=0.7, where="server")
+    plain = ud.run(method, problem, rounds=4, steps=UNEQUAL, **PARTIAL)
+    for where in ({"mesh": True}, {"store": tmp_path}):
+        other = ud.run(method, problem, rounds=4, steps=UNEQUAL, **where, **PARTIAL)
+        np.testing.assert_allclose(other.x, plain.x, rtol=1e-9)
+        np.testing.assert_array_equal(other.history["epsilon"], plain.history["epsilon"])

@@ -26,6 +26,7 @@ MODULES = (
     "beyond_sequence",
     "beyond_sequence_random",
     "beyond_sequence_images",
+    "beyond_private",
 )
 
 

@@ -235,7 +235,8 @@ def _by_theorem(data: Data) -> Decision:
 
 def _no_fewer_gradients(data: Data) -> Decision:
     found = _ratio("gradients", "scaffnew", "fedsgd")(data)
-    text = f"Scaffnew's over FedSGD's gradients, best steps, κ = {_kappas(data)[-1]:g}: {_span(found)}. The tenth: after a first run"
+    where = f"best steps, κ = {_kappas(data)[-1]:g}"
+    text = f"Scaffnew's over FedSGD's gradients, {where}: {_span(found)}. The tenth: after a first run"
     return at_least(float(found.min()), 0.9, text)
 
 

@@ -4,6 +4,7 @@ from . import oracles, plan, problems, stop
 from .advice import advise
 from .algorithms import (
     METHODS,
+    ef21,
     fedavg,
     fedlin,
     fednova,
@@ -13,6 +14,7 @@ from .algorithms import (
     fedtrack,
     gd,
     iag,
+    scaffnew,
     scaffold,
     sequential_fl,
     sflv1,
@@ -46,8 +48,8 @@ __all__ = [
     "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
     "Exchange", "Gradients", "History", "HostLostError", "InputError", "Interrupted",
     "Known", "Method", "OneByOne", "Repeat", "Resources",
-    "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "fedavg", "fedlin",
-    "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled", "loopback",
-    "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
+    "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "ef21", "fedavg",
+    "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled", "loopback", "method",
+    "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffnew", "scaffold", "scaled_sign", "sequential_fl",
     "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ MODULES = (
     "fedavg_bound",
     "learning_fedavg",
     "fedtrack",
+    "beyond_scaffnew",
     "beyond_sequence",
     "beyond_sequence_random",
     "beyond_sequence_images",

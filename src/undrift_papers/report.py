@@ -27,7 +27,7 @@ PAPERS = {
     "ssl": "SSL: Li, Lyu, “Convergence analysis of sequential split learning on heterogeneous data” (2023)",
     "fedavg": "FedAvg paper: Dhasade, Kremer, Renard, FedAvg on heterogeneous data",
     "fedtrack": "FedTrack: Mitra, Jaafar, Pappas, Hassani, “Federated learning with incrementally aggregated gradients” (2021)",
-    "beyond": "Beyond the papers: methods of our own and of others that answer what they leave open",
+    "beyond": "Beyond the papers: methods and variants that they do not have, against theirs",
 }
 SOURCES = {"paper": "paper", "ours": "our choice", "reduced": "reduced"}
 

@@ -86,10 +86,18 @@ class Case(NamedTuple):
     gradients_absent: Callable[[Any], Any] | None = None  # the same where clients may miss rounds
     start_gradients: int = 0
     federated: bool = True
-    parallel: bool = True  # several local paths at once, so that they can drift apart
+    parallel: bool | None = (
+        True  # several local paths at once, so that they can drift apart; None: messages do not tell
+    )
     first_down: int = 0  # in round 1, where it differs
     opening_down: int | None = None  # the first message of a round, where a round has several
     absent_down: int = 0  # what that message holds besides where clients may have missed the last round
+
+
+def told(method: ud.Method, **arguments: Any) -> dict[str, Any]:
+    """What a run is told besides: all of it, but no steps to a method that draws its own."""
+    dropped = {"steps"} if method.recipe.draws is not None else set()
+    return {name: value for name, value in arguments.items() if name not in dropped}
 
 
 VECTOR = 8 * DIM
@@ -110,12 +118,17 @@ FEDLIN: dict[str, Any] = {
 
 CASES: dict[str, Case] = {
     "fedsgd": Case(lambda eta: ud.fedsgd(eta=eta), VECTOR, VECTOR, gradients=lambda tau: 0 * tau + 1, parallel=False),
+    "ef21": Case(
+        lambda eta: ud.ef21(eta=eta, up=ud.top_k(2)), TOP, VECTOR, gradients=lambda tau: 0 * tau + 1, parallel=False
+    ),
     "fedavg": Case(lambda eta: ud.fedavg(eta=eta), VECTOR, VECTOR),
     "fedprox": Case(lambda eta: ud.fedprox(eta=eta, beta=0.5), VECTOR, VECTOR),
     "fednova": Case(lambda eta: ud.fednova(eta=eta), VECTOR + 4, VECTOR),
     "fedsplit": Case(_fedsplit, VECTOR, VECTOR, gradients=lambda tau: 0 * tau + 3),
     "scaffold": Case(lambda eta: ud.scaffold(eta=eta), 2 * VECTOR, 2 * VECTOR),
     "scaffold option 1": Case(lambda eta: ud.scaffold(eta=eta, option=1), 2 * VECTOR, 2 * VECTOR),
+    # It is told the mean of the round it took part in where it may miss the next one.
+    "scaffnew": Case(lambda eta: ud.scaffnew(eta=eta, p=0.4), VECTOR, VECTOR, opening_down=0, absent_down=VECTOR),
     "fedlin": Case(lambda eta: ud.fedlin(eta=eta), 2 * VECTOR, 2 * VECTOR, opening_down=VECTOR, **FEDLIN),
     "fedlin compressed": Case(
         lambda eta: ud.fedlin(eta=eta, up=ud.top_k(2), down=ud.top_k(2)),
@@ -124,6 +137,19 @@ CASES: dict[str, Case] = {
         first_down=2 * VECTOR,
         opening_down=TOP,
         **FEDLIN,
+    ),
+    "fedlin table": Case(
+        lambda eta: ud.fedlin(eta=eta, table=True, up=ud.top_k(2, memory="difference")),
+        VECTOR + TOP,
+        2 * VECTOR,
+        opening_down=VECTOR,
+        **FEDLIN,
+    ),
+    "fedlin one exchange": Case(
+        lambda eta: ud.fedlin(eta=eta, table=True, exchanges=1, up_model=ud.top_k(2)),
+        VECTOR + TOP,
+        2 * VECTOR,
+        **{**FEDLIN, "absent_down": 0, "gradients_absent": None},
     ),
     "fedtrack": Case(
         lambda eta: ud.fedtrack(eta=eta / 4),
@@ -134,6 +160,14 @@ CASES: dict[str, Case] = {
         gradients=lambda tau: SAMPLES + tau - 1,
     ),
     "fedavg compressed": Case(lambda eta: ud.compressed(ud.fedavg(eta=eta), up=ud.top_k(2)), TOP, VECTOR),
+    "fedavg differences": Case(
+        lambda eta: ud.compressed(
+            ud.fedavg(eta=eta), up=ud.top_k(2, memory="difference"), down=ud.top_k(2, memory="difference")
+        ),
+        TOP,
+        TOP,
+        parallel=None,
+    ),
     "sequential_fl": Case(lambda eta: ud.sequential_fl(eta=eta), VECTOR, VECTOR, parallel=False),
     "sequential_fl corrected": Case(
         lambda eta: ud.sequential_fl(eta=eta, corrected=True), 2 * VECTOR, 2 * VECTOR, parallel=False

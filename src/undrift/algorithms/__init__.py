@@ -6,23 +6,27 @@ from collections.abc import Callable
 
 from ..recipe import Method
 from .centralised import gd, iag, sgd
+from .ef21 import ef21
 from .fedavg import fedavg, fedprox
 from .fedlin import fedlin
 from .fednova import fednova
 from .fedsgd import fedsgd
 from .fedsplit import fedsplit
 from .fedtrack import fedtrack
+from .scaffnew import scaffnew
 from .scaffold import scaffold
 from .sequential import sequential_fl
 from .split import sflv1, sflv2, ssl
 
 METHODS: dict[str, Callable[..., Method]] = {
     "fedsgd": fedsgd,
+    "ef21": ef21,
     "fedavg": fedavg,
     "fedprox": fedprox,
     "fednova": fednova,
     "fedsplit": fedsplit,
     "scaffold": scaffold,
+    "scaffnew": scaffnew,
     "fedlin": fedlin,
     "fedtrack": fedtrack,
     "sequential_fl": sequential_fl,
@@ -35,6 +39,7 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 
 __all__ = [
-    "METHODS", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffold",
+    "METHODS", "ef21", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffnew",
+    "scaffold",
     "sequential_fl", "sflv1", "sflv2", "sgd", "ssl",
 ]  # fmt: skip

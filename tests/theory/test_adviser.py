@@ -181,7 +181,7 @@ def test_corrected_turns_are_predicted_as_they_run(weights):
     B = rng.normal(size=(3, 4, 4))
     p = ud.problems.quadratic(B @ np.swapaxes(B, 1, 2) + np.eye(4), 3 * rng.normal(size=(3, 4)), weights=weights)
     option = options_for(p, ["sequential_fl+corrected"])[0]
-    assert (option.label, option.known.drifts) == ("sequential_fl corrected", False)
+    assert (option.label, option.known.drifts) == ("sequential_fl corrected=True", False)
     curve = Models(p, np.ones(4), 1e-3).curve(option, [3, 4, 5], 0.01, 60, seed=3)
     run = ud.run(ud.sequential_fl(eta=0.01, corrected=True), p, rounds=60, steps=[3, 4, 5], x0=np.ones(4), seed=3)
     np.testing.assert_allclose(curve, run.history["gap"], rtol=1e-6, atol=1e-13)
@@ -271,9 +271,9 @@ def test_where_clients_miss_rounds_those_that_remember_the_absent_are_considered
     p = least_squares(2)
     plan = {"participation": ud.plan.uniform(2), "measure": True, "rounds": 600, "steps": [3], "factors": (0.3, 1.0)}
     labels = [option.label for option in options_for(p, everyone=False)]
-    assert {"fedlin table", "fedlin table exchanges=1", "fedtrack table"} <= set(labels)
-    assert "fedlin table" not in [option.label for option in options_for(p)]
+    assert {"fedlin table=True", "fedlin table=True exchanges=1", "fedtrack table=True"} <= set(labels)
+    assert "fedlin table=True" not in [option.label for option in options_for(p)]
     found = advise(p, 1e-8, methods=["fedlin", "fedlin+table", "fedlin+table_one_exchange"], **plan)
     reached = {candidate.label: candidate.reaches for candidate in found.candidates}
-    assert reached == {"fedlin": False, "fedlin table": True, "fedlin table exchanges=1": True}
+    assert reached == {"fedlin": False, "fedlin table=True": True, "fedlin table=True exchanges=1": True}
     assert "table=true" in found.recommended.method_word("fedlin")

@@ -30,7 +30,7 @@ class Option:
 
     @property
     def label(self) -> str:
-        return " ".join([self.name, *(_words(key, value) for key, value in self.settings.items())])
+        return " ".join([self.name, *(f"{ARROWS.get(key, key + '=')}{value}" for key, value in self.settings.items())])
 
     @property
     def number(self) -> str:
@@ -84,11 +84,6 @@ class Option:
 
 
 ARROWS = {"up": "↑", "down": "↓"}
-
-
-def _words(key: str, value: Any) -> str:
-    """A setting in a label; of those that are on or off, the name says it."""
-    return key if value is True else f"{ARROWS.get(key, key + '=')}{value}"
 
 
 def options_for(problem: Problem, names: Sequence[str | Factory] | None = None, everyone: bool = True) -> list[Option]:

@@ -18,17 +18,6 @@ from .predict import Forecast
 CURVE_ROUNDS = 5000  # of predicted curves that are kept for figures
 
 
-def _typed(value: float | str) -> str:
-    """A value as flags take it.
-
-    >>> _typed(0.5), _typed(True), _typed("prox")
-    ('0.5', 'true', 'prox')
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 @dataclasses.dataclass(frozen=True)
 class Candidate:
     """One method with one choice of local steps."""
@@ -114,6 +103,17 @@ class Candidate:
             "guaranteed_rounds": None if guarantee is None else guarantee.rounds,
             "guaranteed_step": None if guarantee is None else guarantee.numbers,
         }
+
+
+def _typed(value: Any) -> str:
+    """A value as flags take it.
+
+    >>> _typed(0.5), _typed(True), _typed("prox")
+    ('0.5', 'true', 'prox')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _link_word(link: Any) -> str:

@@ -341,10 +341,9 @@ def _check(method: Method) -> None:
     packed = [c.up for c in recipe.wrap if isinstance(c, Compressed) and c.up is not None]
     packed += [value for key, value in recipe.settings if isinstance(value, Compressor) and not key.startswith("down")]
     if packed:
-        inside = "fedlin(…) without up" if recipe.settings and not recipe.wrap else "private(…) first"
         raise InputError(
             f"{method.name} sends {packed[0]}: which entries are sent tells of the data, and noise on these alone does not "
-            f"hide it. Let noise be added before compression: {inside}, then ud.compressed(…, up=…)"
+            f"hide it. Let noise be added before compression: ud.private of a method without up, then ud.compressed(…, up=…)"
         )
 
 

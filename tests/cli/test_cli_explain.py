@@ -63,6 +63,29 @@ def test_fedlin_sends_two_vectors_down(cli):
     assert [len(row["down"]["contents"]) for row in shown["round"]] == [1, 1]
 
 
+def test_what_is_kept_of_the_absent_is_shown_where_clients_may_miss_rounds(cli):
+    """Where nobody misses a round a table is what the paper's rule is, and nothing is kept."""
+    words = ("explain", "fedlin:table=true", "--dim", "10", "--json")
+    present, absent = (cli(*words, *more).json for more in ((), ("--failures", "0.1")))
+    assert present["memory"]["server, per client"] == []
+    assert present["per_round"]["bytes_down"] == 2 * 10 * 8
+    assert [(name, size) for name, _, size in absent["memory"]["server, per client"]] == [("G", 80)]
+    assert absent["per_round"]["bytes_down"] == 3 * 10 * 8
+
+
+def test_what_is_refused_to_the_absent_is_explained_without_them(cli):
+    shown = cli("explain", "fedlin:down_model=top_k:2", "--dim", "10", "--json").json
+    assert shown["per_round"]["bytes_down"] == 10 * 8 + 2 * (8 + 1)  # g, and two entries of x
+    refused = cli("explain", "fedlin:down_model=top_k:2", "--failures", "0.1")
+    assert refused.code == 2
+    assert "clients may miss rounds" in refused.err
+
+
+def test_a_variant_is_in_the_head(cli):
+    assert cli("explain", "fedlin:table=true,exchanges=1").out.startswith("fedlin table exchanges=1   d = 100")
+    assert cli("explain", "ef21", "--dim", "50").out.startswith("ef21 ↑top_k(5)   d = 50")  # it needs some compressor
+
+
 def test_list_names_everything(cli):
     found = cli("list", "--json").json
     assert set(found) == {"methods", "problems", "compressors", "oracles", "participation"}

@@ -72,3 +72,10 @@ def test_a_deployed_run_refuses_it_with_the_reason(cli):
         assert said.code == 2
         assert "drawn from the run's seed" in said.err
         assert "leave private out" in said.err
+
+
+def test_the_adviser_takes_no_noise(cli):
+    """Its predictions are those of methods without noise."""
+    said = cli("advise", *SMALL[:2], "--clip", "1", "--noise", "1")
+    assert said.code == 2
+    assert "--clip is a flag of `undrift run`, `undrift compare`" in said.err

@@ -30,7 +30,10 @@ class Option:
 
     @property
     def label(self) -> str:
-        return " ".join([self.name, *(f"{ARROWS.get(key, key + '=')}{value}" for key, value in self.settings.items())])
+        words = (
+            key if value is True else f"{ARROWS.get(key, key + '=')}{value}" for key, value in self.settings.items()
+        )
+        return " ".join([self.name, *words])
 
     @property
     def number(self) -> str:

@@ -57,7 +57,7 @@ def fedlin(
     down_model: Compressor | None = None,
     every_round: bool = True,
 ) -> Algorithm:
-    """Algorithm 1 of the paper, in full; η is η̄, client i steps with η̄/τ_i. The parameters behind `first_direction` go past it.
+    """Algorithm 1 of the paper, in full; η is η̄, client i steps with η̄/τ_i. `table` and what follows it go past the paper.
 
     Start: ↓x; G_i = G_i(x); ↑G_i; g = mean G_i, uncompressed. Then in every round
      1. ↓g; y ← y − (η̄/τ_i)(G_i(y) − G_i + g), τ_i steps from x; ↑y_i; x ← mean y_i

@@ -30,18 +30,20 @@ def execute(arguments: argparse.Namespace) -> int:
     """The command."""
     if arguments.deployed:
         return _explain_deployed(arguments)
-    asked = study_method(arguments.method, arguments).checked()
+    asked = with_links(study_method(arguments.method, arguments).checked(), arguments.dim)
     made = placeholder_method(asked, arguments.steps or USUAL_STEPS)
     problem = cut_network() if made.recipe.split else stand_in(arguments.dim, arguments.dtype)
     steps = steps_of(made, arguments.steps)
-    protocol = protocol_of(Run.of(made, problem, 1, participation=full(), **made.given(steps)))
+    protocol = protocol_of(
+        Run.of(made, problem, 1, participation=full(), failures=arguments.failures or 0.0, **made.given(steps))
+    )
     mathematics = mathematics_of(asked)
     if arguments.json:
         content = {"method": asked.title, "dim": problem.dim, "steps": steps, "dtype": str(problem.dtype)}
         content |= {**dataclasses.asdict(protocol), "mathematics": mathematics, "step_rule": asked.known.rule}
         print(json.dumps(content, indent=2, ensure_ascii=False))
         return codes.OK
-    head = f"{asked.title}   d = {problem.dim:,}, {problem.dtype}, τ = {steps}"
+    head = f"{' '.join(filter(None, (asked.title, asked.variant)))}   d = {problem.dim:,}, {problem.dtype}, τ = {steps}"
     where = " (a small network, cut after its hidden layer)" if made.recipe.split else ""
     _show(head + where, protocol, mathematics, asked.known.rule)
     return codes.OK
@@ -76,6 +78,12 @@ def placeholder_method(asked: StudyMethod, steps: int) -> Method:
     if inexact and inexact[0] not in asked.parameters:
         values |= {name: PLACEHOLDER if name in traced_by(asked.factory) else steps for name in inexact}
     return asked.make(**values)
+
+
+def with_links(asked: StudyMethod, dim: int) -> StudyMethod:
+    """The method with some compressor where it cannot do without one (EF21)."""
+    some: dict[str, Any] = {name: f"top_k:{max(1, dim // 10)}" for name in asked.missing if name in asked.own_links}
+    return dataclasses.replace(asked, **some)
 
 
 def mathematics_of(asked: StudyMethod) -> str:

@@ -271,17 +271,6 @@ def _add_advise(commands: Any) -> None:
         "--failures", type=RUN["failures"], metavar="P", help="probability that a client does not answer"
     )
     setting.add_argument("--oracle", metavar="WORD", help="full, minibatch:B or noisy:VARIANCE (but full: measured)")
-    setting.add_argument(
-        "--clip", type=of_kind(Positive), metavar="C", help="private: norm that messages up are clipped to"
-    )
-    setting.add_argument(
-        "--noise",
-        type=of_kind(NotNegative),
-        metavar="σ",
-        help="private: standard deviation of the noise, in units of C",
-    )
-    setting.add_argument("--delta", type=of_kind(Delta), metavar="δ", help="private: where epsilon is counted (1e-5)")
-    setting.add_argument("--noise-by", choices=["client", "server"], help="private: who adds the noise (client)")
     setting.add_argument("--seed", type=RUN["seed"], help="seed of the runs (data have their own: data_seed)")
     setting.add_argument(
         "--measure", action="store_true", help="run the candidates, over step sizes around the predicted ones"
@@ -368,6 +357,7 @@ def _add_explain(commands: Any) -> None:
         "Everything is read from the method's program, so it works for your own methods too.",
         "  undrift explain fedlin\n"
         "  undrift explain fedlin --dim 100 --up top_k:50\n"
+        "  undrift explain fedlin:table=true --failures 0.1\n"
         "  undrift explain my_method.py:factory --steps 10",
     )
     explain.add_argument(
@@ -382,6 +372,9 @@ def _add_explain(commands: Any) -> None:
     explain.add_argument("--dim", type=of_kind(Count), default=100, metavar="D", help="length of the model (100)")
     explain.add_argument(
         "--steps", type=of_kind(Count), metavar="τ", help="local steps, for the count of gradients (10)"
+    )
+    explain.add_argument(
+        "--failures", type=RUN["failures"], metavar="P", help="above 0: the round where clients may miss rounds"
     )
     explain.add_argument("--up", metavar="WORD", help="compressor of what clients send")
     explain.add_argument("--down", metavar="WORD", help="compressor of what the server sends")

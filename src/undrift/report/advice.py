@@ -18,7 +18,7 @@ from ..advice import Advice, Candidate
 from ..advice.words import duration
 from .figures import save_figure
 from .labels import Mark, place_labels
-from .plain import plain_table
+from .plain import LEAST_NAME, plain_table
 from .style import looks
 
 HEADS = ("method", "τ", "step", "rounds", "measured", "promised", "MB ↑", "MB ↓", "gradients", "time")
@@ -31,10 +31,16 @@ def advice_table(advice: Advice, title: str) -> Table:
         f"rounds: {how}; promised: by theorem, with its own step; costs to {advice.target_text}. {advice.resources}."
     )
     table = plain_table(title, caption)
-    for head in HEADS:
-        table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
-    for candidate in advice.best_of_each():
-        table.add_row(*_cells(candidate), style="reverse" if _is_best(advice, candidate) else None)
+    best = advice.best_of_each()
+    heads = [head for head in HEADS if head != "measured" or any(one.measured is not None for one in best)]
+    for head in heads:  # names of methods may be long, and are wrapped before figures are cut
+        if head == "method":
+            table.add_column(head, min_width=LEAST_NAME, overflow="fold")
+        else:
+            table.add_column(head, justify="right", no_wrap=True)
+    for candidate in best:
+        cells = dict(zip(HEADS, _cells(candidate), strict=True))
+        table.add_row(*(cells[head] for head in heads), style="reverse" if _is_best(advice, candidate) else None)
     return table
 
 

@@ -27,7 +27,7 @@ def _part(title: str, rows: Sequence[Row], width: int) -> list[str]:
     for row in rows:
         indent = "  " + "  " * row.depth
         if row.is_block:
-            lines.append(f"  {indent}{row.name}:")
+            lines.append(f"  {indent}{row.name}{':' if row.holds_rows else ''}")
             continue
         lines.append(f"  {indent}· {row.name}")
         if row.down is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from rich import box
 from rich.table import Table
 
+LEAST_NAME = 9  # letters of a name's column; longer names are folded
+
 
 def plain_table(title: str | None = None, caption: str | None = None) -> Table:
     """A table with a rule below its head and no other lines."""

@@ -16,6 +16,7 @@ from .. import precision, wire
 from ..engine.description import Run
 from ..engine.layout import Shapes, memory_shapes
 from ..engine.ledger import Ledger
+from ..errors import InputError
 from ..plan import Draw
 from ..problems.base import Problem
 from ..problems.least_squares import LeastSquares
@@ -42,6 +43,7 @@ class Row:
     gradients: int = 0
     gradients_if_absent: int = 0
     is_block: bool = False
+    holds_rows: bool = False  # rows that follow it, one deeper, are part of it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +87,7 @@ def protocol_of(run: Run) -> Protocol:
 
 def _protocol_of(run: Run) -> Protocol:
     algorithm, steps = run.algorithm, int(run.plan.typical_steps.max())
-    absent = run.but(failures=0.5).algorithm.exchanges  # where clients may have missed the last round
+    absent = _where_clients_miss_rounds(run)
     memory = memory_shapes(algorithm, run.population)
     names = _server_names(algorithm, memory.server)
 
@@ -96,10 +98,10 @@ def _protocol_of(run: Run) -> Protocol:
                 sent = _copied_from(step, memory, names)
                 found.append(_row(step, run.shapes[at], sent, _calls(absent[at], steps), steps, depth))
             elif isinstance(step, AtServer):
-                found.append(Row(depth, "the server by itself", is_block=True))
+                found.append(Row(depth, "a step of the server, without messages", is_block=True))
             else:
                 times = f"{int(step.counts(np.asarray(steps)))} times" if isinstance(step, Repeat) else ""
-                found.append(Row(depth, times or "one client after the other", is_block=True))
+                found.append(Row(depth, times or "one client after the other", is_block=True, holds_rows=True))
                 found += rows(step.program, at, depth + 1)
         return found
 
@@ -115,6 +117,14 @@ def _protocol_of(run: Run) -> Protocol:
         {name: int(column[0]) // clients for name, column in ledger.rounds(plan, 2).items()},
         {name: int(column[0]) // clients for name, column in ledger.start().items()},
     )
+
+
+def _where_clients_miss_rounds(run: Run) -> tuple[Exchange, ...]:
+    """The exchanges of the method there; those of the run itself where the method refuses to be played so."""
+    try:
+        return tuple(run.but(failures=0.5).algorithm.exchanges)
+    except InputError:
+        return tuple(run.algorithm.exchanges)
 
 
 def _row(step: Exchange, shapes: Shapes, sent: list[str | None], absent: int, steps: int, depth: int) -> Row:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ..engine.history import Result
 from ..studies.comparison import ROUNDING, TARGETS, Outcome
-from .plain import plain_table
+from .plain import LEAST_NAME, plain_table
 
 EPSILON = "epsilon"  # the column of private methods
 
@@ -23,7 +23,7 @@ def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
     if gap:
         caption += " gap: (f − f*)/(f₀ − f*) at the end; 1e-3, 1e-6, 1e-9: the round from which on it stays below."
     table = plain_table(title, caption)
-    table.add_column("method", no_wrap=True)
+    table.add_column("method", min_width=LEAST_NAME, overflow="fold")  # wrapped before figures are cut
     table.add_column("step", no_wrap=True, justify="right")
     if gap:
         for target in TARGETS:

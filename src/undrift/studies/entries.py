@@ -137,6 +137,11 @@ def choose(method: StudyMethod, problem: Problem, steps: Any) -> dict[str, Choic
     missing = [name for name in dict.fromkeys(missing) if name not in given]
     if not missing:
         return {}
+    if link := next((name for name in missing if name in method.own_links), None):
+        raise InputError(
+            f'{method.name} needs {link}, a compressor, and has no default: {link} = "top_k:10" in a study file, '
+            f"--{link} top_k:10 or --method {method.name}:{link}=top_k:10"
+        )
     if isinstance(problem, Network):
         return {name: _network_choice(name, method, problem) for name in missing}
     try:
@@ -153,12 +158,19 @@ def choose(method: StudyMethod, problem: Problem, steps: Any) -> dict[str, Choic
 
 
 def distinct_labels(methods: Iterable[StudyMethod]) -> list[str]:
-    """One label per method; a method that stands there twice is numbered.
+    """One label per method; of two with the same name it says what sets them apart, and numbers them if that is nothing.
 
+    >>> distinct_labels([StudyMethod("fedlin"), StudyMethod("fedlin", {"table": True})])
+    ['fedlin', 'fedlin table']
     >>> distinct_labels([StudyMethod("gd"), StudyMethod("gd"), StudyMethod("gd", label="gd #1")])
     ['gd #1 #1', 'gd #2', 'gd #1 #2']
     """
-    labels = [method.title for method in methods]
+    methods = list(methods)
+    titles = [method.title for method in methods]
+    labels = [
+        f"{title} {method.variant}".strip() if titles.count(title) > 1 and method.label is None else title
+        for method, title in zip(methods, titles, strict=True)
+    ]
     for label in labels:
         if not isinstance(label, str) or len(label) > LONGEST_LABEL or not label.isprintable():
             raise InputError(

@@ -139,6 +139,16 @@ class StudyMethod:
         noised = [] if self.private is None else ["private"]
         return self.label or " ".join([self.name.rpartition(".py:")[2], *noised, *arrows])
 
+    @property
+    def variant(self) -> str:
+        """What was chosen of it besides its numbers, in a few words: enough to tell two of the same name apart.
+
+        >>> StudyMethod("fedlin", {"eta": 0.1, "table": True, "exchanges": 1}).variant
+        'table exchanges=1'
+        """
+        settings = {k: v for k, v in self.parameters.items() if k not in (*traced_by(self.factory), *self.grid)}
+        return " ".join(k if v is True else f"{k}={shown_word(v)}" for k, v in settings.items() if v is not False)
+
     # ----- its values
     @property
     def grid(self) -> dict[str, list[Any]]:
@@ -153,7 +163,8 @@ class StudyMethod:
     def missing(self) -> list[str]:
         """Parameters that have no value and no default."""
         needed = (name for name, one in parameters_of(self.factory).items() if one.default is one.empty)
-        return [name for name in needed if name not in self.parameters]
+        given = {**self.parameters, **{link: word for link in LINKS if (word := getattr(self, link)) is not None}}
+        return [name for name in needed if name not in given]
 
     def checked(self) -> StudyMethod:
         """The same; refuses parameters that the method does not have, and values that it cannot take."""
@@ -202,6 +213,18 @@ class StudyMethod:
 def is_link(annotation: Any) -> bool:
     """Whether a parameter takes a compressor."""
     return annotation in (Compressor, Compressor | None)
+
+
+def shown_word(entry: Any) -> str:
+    """A value in a few letters: of a compressor's table its name and its values.
+
+    >>> shown_word("top_k:5"), shown_word({"name": "top_k", "k": 5, "memory": "difference"})
+    ('top_k:5', 'top_k:5,difference')
+    """
+    if not isinstance(entry, Mapping):
+        return str(entry)
+    inside = ",".join(str(value) for key, value in entry.items() if key != "name")
+    return f"{entry.get('name', '')}:{inside}"
 
 
 def is_schedule(entry: Any) -> bool:

@@ -71,14 +71,14 @@ PRIVATE: list[tuple[str, Callable[[], Any], tuple[str, ...]]] = [
     ("private: ssl", private(ud.ssl(eta=0.1)), ("messages of ssl are halves", PARALLEL)),
     ("private: sflv1", private(ud.sflv1(eta=0.1)), ("messages of sflv1 are halves", PARALLEL)),
     ("private: in turn", private(ud.sequential_fl(eta=0.1)), ("sequential_fl play in turn", PARALLEL)),
-    ("private: centralised", private(ud.gd(eta=0.1)), ("gd holds all data in one place",)),
+    ("private: centralised", private(ud.gd(eta=0.1)), ("gd holds all data in one place", "nothing to make private")),
     ("private: twice", private(ud.private(ud.fedavg(eta=0.1), 1.0, 1.0)), ("is private already", "once")),
     (
         "private: compressed before",
         private(ud.compressed(ud.fedavg(eta=0.1), up=TOP)),
         ("sends top_k(1)", "ud.compressed(…, up=…)"),
     ),
-    ("private: compressed inside", private(ud.fedlin(eta=0.1, up=TOP)), ("fedlin sends top_k(1)", "without up")),
+    ("private: compressed inside", private(ud.fedlin(eta=0.1, up=TOP)), ("fedlin sends top_k(1)", "a method without up")),
     (
         "private: compressed behind a server's noise",
         lambda: ud.compressed(ud.private(ud.fedavg(eta=0.1), 1.0, 1.0, where="server"), up=TOP),

@@ -1,0 +1,241 @@
+"""Variants against each other on an ensemble: every problem with every step of a grid, and what is read off the curves.
+
+Thresholds of claims were fixed on the problems 0 to 5 of each kind, with prototypes of the variants; the problems that results are
+made from start at number 100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import undrift as ud
+from undrift.engine.history import totals
+
+from .beyond_problems import CLIENTS, COHORT, KINDS, LONGEST, Case, case
+from .data import Curves, Data, Table
+from .item import Decision, Setting, Work, at_least, at_most, ours, reduced
+from .measures import floor, rounds_to
+
+POINTS = 200  # evaluations of a run
+SHOWN = 25  # … of which a stored curve has these many, and the start
+ROUNDING = 1e-24  # of the start: squared distances end between 1e-32 and 1e-28 of it where nothing but rounding is left
+GOAL = {"quadratic": 1e-12, "logistic": 1e-12, "network": 1e-6}  # of the start: "to the goal" in tables
+FIRST = 100  # number of the first problem
+COSTS = ("rounds", "bytes", "gradients")
+
+
+class Variant(NamedTuple):
+    """A method with its step left open, and who takes part."""
+
+    make: Callable[[Case, float], Any]  # (problem, η̄) -> method
+    everyone: bool = False
+    steps: int | None = None  # local steps of all clients, in place of the problem's own
+    oracle: Any = None
+
+
+def common(rounds: Mapping[str, int], grid: Sequence[float], drawn: float) -> tuple[Setting, ...]:
+    """Settings of all items that compare variants on the ensembles."""
+    return (
+        ours("kinds", list(rounds), "least squares, logistic regression with l2, a network with one hidden layer of tanh"),
+        ours("problems", 50, "of each kind"),
+        ours("first problem", FIRST, "thresholds of claims were fixed on the problems 0 to 5, which are not among these"),
+        ours("clients, cohort", [CLIENTS, COHORT], "uniform without replacement, drawn from the problem's number"),
+        ours("longest", {kind: LONGEST[kind] for kind in rounds}, "τ_i uniform from 1 on, once for each client"),
+        ours("weights", "equal in every second problem, else between about 1/30 and 1/4"),
+        ours("grid", list(grid), "η̄L"),
+        ours("drawn at", drawn, "η̄L of the curves"),
+        ours("rounds", dict(rounds)),
+        ours("goal", {kind: GOAL[kind] for kind in rounds}, "of the start; what rounds, bytes and gradients are counted to"),
+    )
+
+
+def fewer(rounds: Mapping[str, int], grid: Sequence[float], problems: int = 3) -> tuple[Setting, ...]:
+    """The same for a quick run."""
+    return (
+        reduced("problems", problems),
+        reduced("rounds", dict(rounds)),
+        reduced("grid", list(grid)),
+    )
+
+
+def cases(work: Work, kind: str) -> list[Case]:
+    """The problems of a kind, as the setting says."""
+    return [case(kind, work["first problem"] + number) for number in range(work["problems"])]
+
+
+def contest(work: Work, variants: Mapping[str, Variant]) -> Data:
+    """Tables "curves" (panel: kind, seed: the problem's number) and "ends" (a row for each problem, variant and step)."""
+    curves, ends = Curves(), Ends()
+    total = len(work["kinds"]) * len(variants) * work["problems"]
+    done = 0
+    for kind in work["kinds"]:
+        for name, variant in variants.items():
+            for one in cases(work, kind):
+                rounds, values, costs = play(one, variant, work["grid"], work["rounds"][kind])
+                ends.add(one, name, work["grid"], rounds, values, costs)
+                shown = np.arange(0, len(rounds), max(1, (len(rounds) - 1) // SHOWN))
+                curve = values[list(work["grid"]).index(work["drawn at"]), shown]
+                curves.add(kind, name, short(curve), seed=one.number, round=rounds[shown], bytes=costs["bytes"][shown])
+                done += 1
+                work.progress(f"{kind}: {name}", done, total)
+    numbers = range(work["first problem"], work["first problem"] + work["problems"])
+    return Data({"curves": curves.table(), "ends": ends.table()}, numbers)
+
+
+def play(one: Case, variant: Variant, grid: Sequence[float], rounds: int) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Rounds at which it was measured, what was measured (a row for each step of the grid), and what rounds cost."""
+    every = max(1, rounds // POINTS)
+    swept = ud.sweep(
+        lambda eta: variant.make(one, eta),
+        one.problem,
+        grid={"eta": [step / one.L for step in grid]},
+        seeds=[one.number],
+        rounds=rounds,
+        steps=one.steps if variant.steps is None else variant.steps,
+        x0=one.x0,
+        participation=None if variant.everyone else ud.plan.uniform(COHORT),
+        oracle=variant.oracle,
+        record_every=every,
+    )
+    at = np.arange(0, rounds + 1, every)
+    spent = {axis: np.asarray(cost)[0, 0, at] for axis, cost in totals(swept.history).items()}
+    values = one.measure(swept.history)[:, 0, at]
+    return at, np.where(np.isfinite(values), values, np.inf), spent
+
+
+class Ends:
+    """Collects the table "ends"."""
+
+    NAMES = ("kind", "problem", "variant", "step", "start", "middle", "end", "worst", *COSTS)
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[Any, ...]] = []
+
+    def add(self, one: Case, name: str, grid: Sequence[float], rounds: Any, values: Any, costs: Mapping[str, Any]) -> None:
+        last = max(1, len(rounds) // 20)
+        for step, curve in zip(grid, values, strict=True):
+            half = curve[: len(curve) // 2 + 1]
+            reached = rounds_to(curve, GOAL[one.kind])
+            where = int(reached) if np.isfinite(reached) else None
+            spent = [float("inf") if where is None else float(cost[where]) for cost in (rounds, *_two(costs))]
+            ends = (curve[0], floor(half, last), floor(curve, last), float(np.max(curve[-last:])))
+            self._rows.append((one.kind, one.number, name, step, *map(short_number, ends), *spent))
+
+    def table(self) -> Table:
+        return {name: np.asarray(column) for name, column in zip(self.NAMES, zip(*self._rows, strict=True), strict=True)}
+
+
+def _two(costs: Mapping[str, Any]) -> tuple[Any, Any]:
+    return costs["bytes"], costs["gradients"]
+
+
+def short_number(value: float) -> float:
+    """Five digits, so that files stay small.
+
+    >>> short_number(1 / 3)
+    0.33333
+    """
+    return float(f"{value:.4e}")
+
+
+def short(values: np.ndarray) -> np.ndarray:
+    """Five digits of each."""
+    return np.array([short_number(float(value)) for value in values])
+
+
+# ---------------------------------------------------------------- what is read off the table
+def rows(data: Data, **values: Any) -> Table:
+    """The rows of "ends" with these values."""
+    return data.where("ends", **values)
+
+
+def to_rounding(table: Table) -> np.ndarray:
+    """Whether a run ended where only rounding is left."""
+    return np.asarray(table["worst"] <= ROUNDING * table["start"])
+
+
+def contracts(table: Table) -> np.ndarray:
+    """Whether a run had not stopped: its last twentieth is at rounding, or at half of the middle's or less, below the start.
+
+    A curve that falls linearly but slowly counts; one that has reached a floor, or grows, does not.
+    """
+    falls = (table["end"] <= table["middle"] / 2) & (table["end"] < table["start"])
+    return np.asarray(to_rounding(table) | falls)
+
+
+def share(flags: np.ndarray) -> float:
+    """How many of them are true."""
+    return float(np.mean(flags)) if len(flags) else float("nan")
+
+
+def steps_of(data: Data) -> list[float]:
+    """The grid, as far as it was run."""
+    return sorted({float(step) for step in data["ends"]["step"]})
+
+
+def kinds_of(data: Data) -> list[str]:
+    """The kinds that were run, in order."""
+    found = set(data["ends"]["kind"].tolist())
+    return [kind for kind in KINDS if kind in found]
+
+
+def reliable_steps(data: Data, kind: str, variant: str, least: float = 0.95) -> list[float]:
+    """Steps of the grid at which so large a share of the problems contract."""
+    return [
+        step
+        for step in steps_of(data)
+        if share(contracts(rows(data, kind=kind, variant=variant, step=step))) >= least
+    ]
+
+
+def step_range(data: Data, kind: str, variant: str, least: float = 0.95) -> str:
+    """The same in words."""
+    found = reliable_steps(data, kind, variant, least)
+    return f"{found[0]:g} to {found[-1]:g}" if found else "none"
+
+
+def settled(flags: Callable[[Table], np.ndarray], least: float, what: str, **values: Any) -> Callable[[Data], Decision]:
+    """Holds if `flags` is true of so large a share of these rows; values given as lists admit any of them."""
+
+    def decide(data: Data) -> Decision:
+        table = some_rows(data, **values)
+        found = flags(table)
+        return at_least(share(found), least, f"{what} in {int(found.sum())} of {len(found)} runs")
+
+    return decide
+
+
+def some_rows(data: Data, **values: Any) -> Table:
+    """Rows of "ends" in which every column has one of these values."""
+    table = data["ends"]
+    keep = np.ones(len(table["kind"]), bool)
+    for name, given in values.items():
+        keep &= np.isin(table[name], given if isinstance(given, list) else [given])
+    return {name: column[keep] for name, column in table.items()}
+
+
+def ratio(data: Data, column: str, one: str, other: str, **values: Any) -> np.ndarray:
+    """one/other in this column, problem by problem and step by step; where neither is finite it is left out."""
+    first, second = (some_rows(data, variant=name, **values)[column] for name in (one, other))
+    known = np.isfinite(first) | np.isfinite(second)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: np.ndarray = np.asarray(first, float)[known] / np.asarray(second, float)[known]
+    return found
+
+
+def median_ratio_at_most(
+    limit: float, column: str, one: str, other: str, what: str, **values: Any
+) -> Callable[[Data], Decision]:
+    """Holds if the median of one/other is at most this, in every kind that was run."""
+
+    def decide(data: Data) -> Decision:
+        kinds = values.get("kind", kinds_of(data))
+        rest = {name: value for name, value in values.items() if name != "kind"}
+        found = {kind: float(np.median(ratio(data, column, one, other, kind=kind, **rest))) for kind in kinds}
+        said = ", ".join(f"{kind} {value:.3g}" for kind, value in found.items())
+        return at_most(max(found.values()), limit, f"{what}: {said}")
+
+    return decide

@@ -5,8 +5,16 @@ E‖C(v) − v‖² ≤ (1 − 1/δ)‖v‖². Error feedback keeps what was not
 
     h = C(ρ + v),   ρ ← ρ + v − h.
 
+Difference memory keeps, at both ends, what the receiver holds of v, and sends what is new:
+
+    c = C(v − h),   h ← h + c.
+
+The receiver takes h for v. Where v settles, h becomes v itself, however sparse C is; what error feedback delivers goes on
+changing, and a mean over clients with different v_i keeps a floor.
+
 References: Stich, Cordonnier, Jaggi, "Sparsified SGD with memory" (2018); Karimireddy et al., "Error feedback fixes SignSGD"
-(2019); Alistarh et al., "QSGD" (2017); FedLin (Mitra et al. 2021), Algorithm 1, lines 11–15.
+(2019); Alistarh et al., "QSGD" (2017); FedLin (Mitra et al. 2021), Algorithm 1, lines 11–15; Richtárik, Sokolov, Fatkhullin,
+"EF21: a new, simpler, theoretically better, and practically faster error feedback" (2021).
 """
 
 from __future__ import annotations
@@ -15,7 +23,7 @@ import abc
 import dataclasses
 import math
 import numbers
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -23,14 +31,17 @@ import numpy as np
 
 from .errors import InputError
 from .messages import Levels, Signs, Sparse
-from .wire import Packed
+from .wire import Packed, dense
 
 MOST_LEVELS = 2**24  # whole numbers up to here are exact in every precision
+DIFFERENCE = "difference"
+# What is kept from message to message: error feedback (True), nothing (False), or what the receiver holds (at both ends)
+Kept = bool | Literal["difference"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Compressor(abc.ABC):
-    """A map v ↦ message with known contraction and size. `memory`: error feedback at the end that compresses."""
+    """A map v ↦ message with known contraction and size. `memory`: what is kept from message to message, see above."""
 
     @abc.abstractmethod
     def compress(self, v: jax.Array, key: jax.Array) -> Packed: ...
@@ -41,7 +52,12 @@ class Compressor(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def memory(self) -> bool: ...
+    def memory(self) -> Kept: ...
+
+    @property
+    def differs(self) -> bool:
+        """Whether what is sent is the difference to what the receiver holds."""
+        return self.memory == DIFFERENCE
 
     def wire_size(self, dim: int, dtype: Any = "float64") -> int:
         """Bytes of one compressed vector of this length.
@@ -57,7 +73,7 @@ class Compressor(abc.ABC):
 @dataclasses.dataclass(frozen=True)
 class TopK(Compressor):
     k: int
-    memory: bool = True
+    memory: Kept = True
 
     def compress(self, v: jax.Array, key: jax.Array) -> Sparse:
         _check_k(self.k, v.size)
@@ -72,13 +88,13 @@ class TopK(Compressor):
         return dim / self.k
 
     def __str__(self) -> str:
-        return f"top_k({self.k}{'' if self.memory else ', memory=False'})"
+        return _words("top_k", self.k, self.memory, usual=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class RandomK(Compressor):
     k: int
-    memory: bool = True
+    memory: Kept = True
 
     def compress(self, v: jax.Array, key: jax.Array) -> Sparse:
         _check_k(self.k, v.size)
@@ -95,12 +111,12 @@ class RandomK(Compressor):
         return 1 / (1 - variance) if variance < 1 else math.inf
 
     def __str__(self) -> str:
-        return f"random_k({self.k}{'' if self.memory else ', memory=False'})"
+        return _words("random_k", self.k, self.memory, usual=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class ScaledSign(Compressor):
-    memory: bool = True
+    memory: Kept = True
 
     def compress(self, v: jax.Array, key: jax.Array) -> Signs:
         return Signs(v >= 0, jnp.mean(jnp.abs(v)))
@@ -109,13 +125,13 @@ class ScaledSign(Compressor):
         return float(dim)
 
     def __str__(self) -> str:
-        return f"scaled_sign({'' if self.memory else 'memory=False'})"
+        return _words("scaled_sign", None, self.memory, usual=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class Quantise(Compressor):
     levels: int
-    memory: bool = False
+    memory: Kept = False
 
     def compress(self, v: jax.Array, key: jax.Array) -> Levels:
         norm = jnp.linalg.norm(v)
@@ -141,30 +157,32 @@ class Quantise(Compressor):
         return 1 / (1 - omega) if omega < 1 else math.inf
 
     def __str__(self) -> str:
-        return f"quantise({self.levels}{', memory=True' if self.memory else ''})"
+        return _words("quantise", self.levels, self.memory, usual=False)
 
 
-def top_k(k: int, memory: bool = True) -> TopK:
+def top_k(k: int, memory: bool | Literal["difference"] = True) -> TopK:
     """Keep the k entries of largest magnitude: δ = d/k (FedLin, section 3). Ties go to the lower index.
+
+    `memory`: error feedback (True), none (False), or "difference": C(v − h) is sent, and both ends add it to h (EF21).
 
     >>> import numpy as np
     >>> top_k(1).compress(jnp.array([1.0, -3.0, 2.0]), jax.random.key(0)).dense()
     Array([ 0., -3.,  0.], dtype=float32)
     """
-    return TopK(_whole("k", k), _flag("memory", memory))
+    return TopK(_whole("k", k), _kept(memory))
 
 
-def random_k(k: int, memory: bool = True) -> RandomK:
+def random_k(k: int, memory: bool | Literal["difference"] = True) -> RandomK:
     """Keep k entries chosen uniformly: δ = d/k. Without memory they are scaled by d/k, which makes C unbiased."""
-    return RandomK(_whole("k", k), _flag("memory", memory))
+    return RandomK(_whole("k", k), _kept(memory))
 
 
-def scaled_sign(memory: bool = True) -> ScaledSign:
+def scaled_sign(memory: bool | Literal["difference"] = True) -> ScaledSign:
     """C(v) = (‖v‖₁/d) sign(v), one bit per entry: ‖C(v) − v‖² = (1 − ‖v‖₁²/(d‖v‖²))‖v‖², so δ ≤ d."""
-    return ScaledSign(_flag("memory", memory))
+    return ScaledSign(_kept(memory))
 
 
-def quantise(levels: int = 1, memory: bool = False) -> Quantise:
+def quantise(levels: int = 1, memory: bool | Literal["difference"] = False) -> Quantise:
     """Unbiased quantisation to `levels` magnitudes (QSGD). With memory the result is scaled to be a contraction.
 
     E‖Q(v) − v‖² ≤ ω‖v‖² with ω = min(d/s², √d/s).
@@ -172,26 +190,52 @@ def quantise(levels: int = 1, memory: bool = False) -> Quantise:
     levels = _whole("levels", levels)
     if levels > MOST_LEVELS:
         raise InputError(f"levels must be at most 2**24, got {levels}: a float32 does not tell more apart")
-    return Quantise(levels, _flag("memory", memory))
+    return Quantise(levels, _kept(memory))
 
 
-def feedback(compressor: Compressor | None, error: Any, v: jax.Array, key: jax.Array) -> tuple[Any, Any]:
-    """One compressed transmission of v: (message, new error).
+def feedback(compressor: Compressor | None, memory: Any, v: jax.Array, key: jax.Array) -> tuple[Any, Any]:
+    """One compressed transmission of v: (message, what the sender keeps).
 
-    h = C(error + v); error ← error + v − h. Without memory the error stays as it is (nothing); without a compressor the
-    message is v.
+    Error feedback: h = C(ρ + v); ρ ← ρ + v − h. Difference: c = C(v − h); h ← h + c. Without memory it stays as it is
+    (nothing); without a compressor the message is v.
     """
     if compressor is None:
-        return v, error
+        return v, memory
     if not compressor.memory:
-        return compressor.compress(v, key), error
-    message = compressor.compress(error + v, key)
-    return message, error + v - message.dense()
+        return compressor.compress(v, key), memory
+    if compressor.differs:
+        message = compressor.compress(v - memory, key)
+        return message, memory + message.dense()
+    message = compressor.compress(memory + v, key)
+    return message, memory + v - message.dense()
 
 
-def no_error(compressor: Compressor | None, v: jax.Array) -> Any:
-    """The memory at the start: zero, or none where none is kept."""
+def arrived(compressor: Compressor | None, held: Any, message: Any) -> tuple[jax.Array, Any]:
+    """The vector that a message stands for at the receiver, and what the receiver keeps: (h, h) with difference memory.
+
+    >>> link, v = top_k(1, memory="difference"), jnp.array([3.0, 2.0])
+    >>> sent = held = jnp.zeros(2)
+    >>> for _ in range(2):
+    ...     message, sent = feedback(link, sent, v, jax.random.key(0))
+    ...     arrives, held = arrived(link, held, message)
+    >>> arrives
+    Array([3., 2.], dtype=float32)
+    """
+    vector: jax.Array = dense(message)
+    if compressor is not None and compressor.differs:
+        vector = held + vector
+        return vector, vector
+    return vector, held
+
+
+def sender_memory(compressor: Compressor | None, v: jax.Array) -> Any:
+    """What the sender keeps at the start: zero, or nothing where nothing is kept."""
     return jnp.zeros_like(v) if compressor is not None and compressor.memory else ()
+
+
+def receiver_memory(compressor: Compressor | None, v: jax.Array) -> Any:
+    """What the receiver keeps at the start: zero with difference memory, else nothing."""
+    return jnp.zeros_like(v) if compressor is not None and compressor.differs else ()
 
 
 def _check_k(k: int, dim: int) -> None:
@@ -206,7 +250,18 @@ def _whole(name: str, value: Any) -> int:
     return int(value)
 
 
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} must be True or False, got {value!r}")
-    return bool(value)
+def _kept(memory: Any) -> Kept:
+    if isinstance(memory, bool | np.bool_):
+        return bool(memory)
+    if isinstance(memory, str) and memory == DIFFERENCE:
+        return DIFFERENCE
+    raise InputError(
+        f"memory must be True (error feedback), False (none) or {DIFFERENCE!r} (what is new to the receiver), got {memory!r}"
+    )
+
+
+def _words(name: str, number: int | None, memory: Kept, usual: bool) -> str:
+    parts = [] if number is None else [str(number)]
+    if memory != usual:
+        parts.append(f"memory={memory!r}")
+    return f"{name}({', '.join(parts)})"

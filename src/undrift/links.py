@@ -2,40 +2,51 @@
 
     compressed(scaffold(eta=0.1), up=top_k(50), down=top_k(100))
 
-Every vector of length d in a message is compressed on its own; other parts travel as they are. With memory, the end that
-compresses keeps what it withheld: a client beside its own memory, the server beside its. Compress differences (what clients
-send in FedAvg, SCAFFOLD, FedNova), not models: a sparse model is not a small error.
+Every vector of length d in a message is compressed on its own; other parts travel as they are. With error feedback, the end
+that compresses keeps what it withheld: a client beside its own memory, the server beside its. Compress differences (what
+clients send in FedAvg, SCAFFOLD, FedNova), not models: a sparse model is not a small error.
+
+With difference memory both ends keep what the receiver holds: a client beside its memory, the server in the client's slot,
+so that each client is told what is new to it, however many rounds it missed. Models can be sent so too; both ends know the
+message that belongs to x_0 and begin with it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from .compression import Compressor, feedback, no_error
+from .compression import Compressor, arrived, feedback, receiver_memory, sender_memory
 from .errors import InputError, unknown
 from .local import Local
 from .oracles import Full
+from .problems.client import ClientLoss
 from .protocol import Algorithm, AtServer, Cohort, Diagnostics, Exchange, OneByOne, Program, Repeat, Step, exchanges
 from .randomness import tag
 from .recipe import Method, as_method
-from .signatures import Receive
-from .wire import dense
-
-if TYPE_CHECKING:
-    from .problems.client import ClientLoss
+from .signatures import Endpoint, Receive
+from .wire import Packed, dense
 
 
 class Withheld(NamedTuple):
-    """A memory with the errors of one link beside it."""
+    """A memory with what compressors keep beside it."""
 
     inner: Any
-    errors: Any
-    message: Any = ()  # at the server: the message of this exchange
+    errors: Any  # of the messages that this end sends, one for each vector
+    message: Any = ()  # at the server: the message of this exchange, or the key that belongs to it
+    held: Any = ()  # at a client: what it holds of the server's messages
+
+
+class Slot(NamedTuple):
+    """What the server keeps for one client beside the method's own slot, one for each vector; nothing without differences."""
+
+    inner: Any
+    held: Any = ()  # of the client's messages
+    told: Any = ()  # what the client holds of the server's
 
 
 def compressed(
@@ -79,20 +90,29 @@ class Compressed:
     def __call__(self, algorithm: Algorithm) -> Algorithm:
         inner = next(e for e in exchanges(algorithm.round) if e.name == self.exchange)
 
-        def server(x: jax.Array) -> tuple[Withheld, Any]:
+        def first_up(x: jax.Array, loss: ClientLoss) -> Any:
+            own = algorithm.client(x, loss)
+            return _zeros(lambda: inner.client(own, inner.send(*algorithm.server(x)), _nobody(loss))[1])
+
+        def first_told(x: jax.Array) -> Any:
+            """What both ends take to have been told before anything was: the message that belongs to x_0."""
+            return _vectors(inner.send(*algorithm.server(x)), x)
+
+        def server(x: jax.Array) -> tuple[Withheld, Slot]:
             own, slot = algorithm.server(x)
+            held = _each(receiver_memory, self.up, first_up(x, Anyone()), x) if _differs(self.up) else ()
             if self.down is None:
-                return Withheld(own, ()), slot
+                return Withheld(own, ()), Slot(slot, held)
+            if self.down.differs:
+                return Withheld(own, (), jax.random.key_data(_no_key())), Slot(slot, held, first_told(x))
             down = _zeros(lambda: inner.send(own, slot))
-            errors = _errors(self.down, down, x)
-            return Withheld(own, errors, _compress(self.down, errors, down, x, _no_key())[0]), slot
+            errors = _each(sender_memory, self.down, down, x)
+            return Withheld(own, errors, _compress(self.down, errors, down, x, _no_key())[0]), Slot(slot, held)
 
         def client(x: jax.Array, loss: ClientLoss) -> Withheld:
             own = algorithm.client(x, loss)
-            if self.up is None:
-                return Withheld(own, ())
-            up = _zeros(lambda: inner.client(own, inner.send(*algorithm.server(x)), _nobody(loss))[1])
-            return Withheld(own, _errors(self.up, up, x))
+            errors = () if self.up is None else _each(sender_memory, self.up, first_up(x, loss), x)
+            return Withheld(own, errors, (), first_told(x) if _differs(self.down) else ())
 
         return Algorithm(
             self._program(algorithm.round),
@@ -119,32 +139,72 @@ class Compressed:
             own = server.inner if inner.prepare is None else inner.prepare(server.inner, key)
             if self.down is None:
                 return server._replace(inner=own)
+            if self.down.differs:  # each client is told what is new to it
+                return server._replace(inner=own, message=jax.random.key_data(_link_key(key)))
             down = inner.send(own, ())
             message, errors = _compress(self.down, server.errors, down, _vector_of(down), _link_key(key))
             return Withheld(own, errors, message)
 
-        def send(server: Withheld, slot: Any) -> Any:
-            return inner.send(server.inner, slot) if self.down is None else server.message
+        def tell(server: Withheld, slot: Slot) -> tuple[Any, Any]:
+            """What is new to this client, and what it holds then."""
+            assert self.down is not None
+            down, key = inner.send(server.inner, slot.inner), jax.random.wrap_key_data(server.message)
+            return _compress(self.down, slot.told, down, _vector_of(down), key)
+
+        def send(server: Withheld, slot: Slot) -> Any:
+            if self.down is None:
+                return inner.send(server.inner, slot.inner)
+            return tell(server, slot)[0] if self.down.differs else server.message
 
         def client(memory: Withheld, down: Any, local: Local) -> tuple[Withheld, Any]:
-            own, up = inner.client(memory.inner, _dense(down), local)
+            down, held = _arrive(self.down, memory.held, down)
+            own, up = inner.client(memory.inner, down, local)
+            memory = memory._replace(inner=own, held=held)
             if self.up is None:
-                return memory._replace(inner=own), up
+                return memory, up
             message, errors = _compress(self.up, memory.errors, up, _vector_of(up), _link_key(local.key))
-            return Withheld(own, errors), message
+            return memory._replace(errors=errors), message
 
-        def receive(server: Withheld, slots: Any, ups: Any, cohort: Cohort) -> tuple[Withheld, Any]:
-            return _inside(inner.receive)(server, slots, _dense_rows(ups), cohort)
+        def receive(server: Withheld, slots: Slot, ups: Any, cohort: Cohort) -> tuple[Withheld, Slot]:
+            if _differs(self.down):
+                slots = slots._replace(told=jax.vmap(lambda slot: tell(server, slot)[1])(slots))
+            ups, held = jax.vmap(lambda held, up: _arrive(self.up, held, up))(slots.held, ups)
+            return _inside(inner.receive)(server, slots._replace(held=held), ups, cohort)
 
         endpoint = inner.account.endpoint
         account = inner.account
         if endpoint is not None:
-            account = account._replace(endpoint=lambda down, up: endpoint(_dense(down), _dense(up)))
+            account = account._replace(endpoint=self._endpoint(endpoint))
         return inner._replace(send=send, client=client, receive=receive, prepare=prepare, account=account)
+
+    def _endpoint(self, inner: Endpoint) -> Endpoint | None:
+        """Where a client's local path ended, as the server hears it; differences do not tell."""
+        if _differs(self.up) or _differs(self.down):
+            return None
+        return lambda down, up: inner(_dense(down), _dense(up))
 
     def __str__(self) -> str:
         parts = [f"{name} {c}" for name, c in (("up", self.up), ("down", self.down)) if c is not None]
         return ", ".join(parts)
+
+
+class Anyone(ClientLoss):
+    """A client of whom the server knows nothing, asked for the shape of its answers only."""
+
+    capacity = 1
+
+    def loss(self, x: jax.Array) -> jax.Array:
+        return jnp.sum(x)
+
+    def partial_gradient(self, x: jax.Array, indices: jax.Array, weights: jax.Array) -> jax.Array:
+        return x
+
+    def prox(self, centre: jax.Array, s: Any) -> jax.Array:
+        return centre
+
+
+def _differs(compressor: Compressor | None) -> bool:
+    return compressor is not None and compressor.differs
 
 
 def _nobody(loss: ClientLoss) -> Local:
@@ -161,9 +221,9 @@ def _zeros(message: Callable[[], Any]) -> Any:
 def _inside(receive: Receive) -> Receive:
     """What a server does to its memory, on a memory that carries errors beside it."""
 
-    def lifted(server: Withheld, slots: Any, ups: Any, cohort: Cohort) -> tuple[Withheld, Any]:
-        own, slots = receive(server.inner, slots, ups, cohort)
-        return server._replace(inner=own), slots
+    def lifted(server: Withheld, slots: Slot, ups: Any, cohort: Cohort) -> tuple[Withheld, Slot]:
+        own, inside = receive(server.inner, slots.inner, ups, cohort)
+        return server._replace(inner=own), slots._replace(inner=inside)
 
     return lifted
 
@@ -186,7 +246,7 @@ def _carried_through(inner: Exchange) -> Exchange:
 
     prepare = inner.prepare
     return inner._replace(
-        send=lambda server, slot: inner.send(server.inner, slot),
+        send=lambda server, slot: inner.send(server.inner, slot.inner),
         client=client,
         receive=_inside(inner.receive),
         prepare=None if prepare is None else lambda s, key: s._replace(inner=prepare(s.inner, key)),
@@ -202,8 +262,16 @@ def _vector_of(message: Any) -> jax.Array:
     return max(jax.tree.leaves(message), key=lambda leaf: leaf.size)
 
 
-def _errors(compressor: Compressor | None, message: Any, x: jax.Array) -> Any:
-    return [no_error(compressor, leaf) if _is_vector(leaf, x) else () for leaf in jax.tree.leaves(message)]
+def _vectors(message: Any, x: jax.Array) -> list[Any]:
+    """The vectors of a message, nothing for its other parts."""
+    return [leaf if _is_vector(leaf, x) else () for leaf in jax.tree.leaves(message)]
+
+
+def _each(
+    memory: Callable[[Compressor | None, jax.Array], Any], compressor: Compressor | None, message: Any, x: jax.Array
+) -> list[Any]:
+    """What an end keeps at the start, for every vector of a message."""
+    return [memory(compressor, leaf) if _is_vector(leaf, x) else () for leaf in jax.tree.leaves(message)]
 
 
 def _compress(compressor: Compressor, errors: Any, message: Any, x: jax.Array, key: jax.Array) -> tuple[Any, Any]:
@@ -218,12 +286,25 @@ def _compress(compressor: Compressor, errors: Any, message: Any, x: jax.Array, k
     return jax.tree.unflatten(structure, sent), kept
 
 
+def _arrive(compressor: Compressor | None, held: Any, message: Any) -> tuple[Any, Any]:
+    """A message as its receiver takes it, and what the receiver holds then."""
+    if not _differs(compressor):
+        return _dense(message), held
+    parts, structure = jax.tree.flatten(message, is_leaf=_is_packed)
+    both = [
+        arrived(compressor, mine, part) if _is_packed(part) else (part, mine)
+        for mine, part in zip(held, parts, strict=True)
+    ]
+    vectors, held = ([pair[k] for pair in both] for k in (0, 1))
+    return jax.tree.unflatten(structure, vectors), held
+
+
+def _is_packed(node: Any) -> bool:
+    return isinstance(node, Packed)
+
+
 def _dense(message: Any) -> Any:
-    return jax.tree.map(dense, message, is_leaf=lambda node: hasattr(node, "wire_size"))
-
-
-def _dense_rows(messages: Any) -> Any:
-    return jax.vmap(_dense)(messages)
+    return jax.tree.map(dense, message, is_leaf=_is_packed)
 
 
 def _link_key(key: jax.Array) -> jax.Array:

@@ -1,16 +1,136 @@
-"""What FedLin and FedTrack share: a direction g that corrects local steps from x, two vectors down a round.
+"""What FedLin and FedTrack share: a direction g that corrects local steps from x, made of the clients' gradients G_i.
+
+ - The paper's rule: g = C_down(e + mean h_i) with h_i = C_up(ρ_i + G_i), the mean over those that answered last.
+ - A table: the server keeps what it last heard of every G_i, and g = Σ w_i G_i(kept) over *all* clients. Where nobody misses a
+   round the two are the same, and nothing is kept.
+ - Difference memory on the up-link: clients send C(G_i − h_i), both ends add it to h_i, and the server takes h_i for G_i.
 
 Where nobody misses rounds a client keeps the x it was told last, and hears g alone; elsewhere it is told (x, g).
 """
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
-from ..protocol import Cohort
+from ..compression import Compressor, arrived, feedback, receiver_memory, sender_memory
+from ..errors import InputError
+from ..links import Compressed
+from ..protocol import Algorithm, Cohort
+from ..randomness import tag
 from ..signatures import Send
+
+
+class Server(NamedTuple):
+    x: jax.Array
+    g: Any  # the direction as it is sent: compressed, if it is
+    e: Any = ()  # what the server's compressor has withheld so far
+    g_1: Any = ()  # the first direction, never compressed; kept only if the others are
+    mean: Any = ()  # Σ w_i G_i(kept), where a table is kept
+
+
+class Slot(NamedTuple):
+    """What the server keeps for one client."""
+
+    G: Any = ()  # what it holds of G_i: the table, and h_i of a difference memory
+    move: Any = ()  # what it holds of y_i − x, with a difference memory for models
+
+
+class Sent(NamedTuple):
+    """What a client keeps of what it sent."""
+
+    rho: Any = ()  # ρ_i, or h_i of a difference memory
+    move: Any = ()  # the same for y_i − x
+    G: Any = ()  # what the server holds of G_i, where local steps are corrected by it
+
+
+@dataclasses.dataclass(frozen=True)
+class Links:
+    """How gradients and models travel, and what is kept of them."""
+
+    up: Compressor | None = None  # of G_i
+    down: Compressor | None = None  # of g
+    up_model: Compressor | None = None  # of y_i − x
+    table: bool = False  # kept, because clients may miss rounds
+    kept: bool = False  # local steps are corrected by what the server holds of G_i
+    moves: bool = False  # clients send y_i − x, not y_i
+    first: Any = None  # g_1, where it is given
+
+    @property
+    def holds(self) -> bool:
+        """Whether the server keeps something of every G_i."""
+        return self.table or (self.up is not None and self.up.differs)
+
+    # ----- memory at the start
+    def server(self, x: jax.Array) -> tuple[Server, Slot]:
+        g = _first(self.first, x)
+        mean = jnp.zeros_like(x) if self.table else ()
+        slot = Slot(jnp.zeros_like(x) if self.holds else (), receiver_memory(self.up_model, x))
+        if self.down is None:
+            return Server(x, g, mean=mean), slot
+        # g is what round 2 sends if nobody answers in round 1.
+        sent = self.down.compress(g, jax.random.key(0))
+        return Server(x, sent, sender_memory(self.down, x), g, mean), slot
+
+    def sent(self, x: jax.Array) -> Sent:
+        own = jnp.zeros_like(x) if self.kept else ()
+        return Sent(sender_memory(self.up, x), sender_memory(self.up_model, x), own)
+
+    # ----- at a client
+    def upload(self, sent: Sent, G: jax.Array, key: jax.Array) -> tuple[Sent, Any]:
+        """h_i, or C(G_i − h_i)."""
+        message, rho = feedback(self.up, sent.rho, G, key)
+        own = arrived(self.up, sent.rho, message)[0] if self.kept else ()
+        return sent._replace(rho=rho, G=own), message
+
+    def upload_first(self, sent: Sent, G: jax.Array) -> tuple[Sent, Any]:
+        """G_i(x_0) as it is; nothing where the first direction is given."""
+        if self.first is not None:
+            return sent, ()
+        rho = G if self.up is not None and self.up.differs else sent.rho
+        return sent._replace(rho=rho, G=G if self.kept else ()), G
+
+    def upload_end(self, sent: Sent, y: jax.Array, x: jax.Array, key: jax.Array) -> tuple[Sent, Any]:
+        """y_i, or y_i − x, compressed if it is."""
+        if not self.moves:
+            return sent, y
+        message, left = feedback(self.up_model, sent.move, y - x, jax.random.fold_in(key, tag("move")))
+        return sent._replace(move=left), message
+
+    # ----- at the server
+    def average(self, server: Server, slots: Slot, ends: Any, cohort: Cohort) -> tuple[Server, Slot]:
+        """x ← mean y_i, or x + mean(y_i − x)"""
+        if not self.moves:
+            return server._replace(x=cohort.mean(ends, around=server.x)), slots
+        moves, held = jax.vmap(lambda held, message: arrived(self.up_model, held, message))(slots.move, ends)
+        return server._replace(x=server.x + cohort.mean(moves)), slots._replace(move=held)
+
+    def direct(self, server: Server, slots: Slot, messages: Any, cohort: Cohort) -> tuple[Server, Slot]:
+        """g ← C_down(e + mean h_i); e ← e + mean h_i − g."""
+        heard = jax.vmap(lambda held, message: arrived(self.up, held, message)[0])(slots.G, messages)
+        server, slots, mean = self._mean(server, slots, heard, cohort)
+        g, e = feedback(self.down, server.e, mean, cohort.key)
+        return server._replace(g=g, e=e), slots
+
+    def direct_first(self, server: Server, slots: Slot, G: Any, cohort: Cohort) -> tuple[Server, Slot]:
+        """g_1 = mean G_i, of all clients."""
+        if self.first is not None:
+            return server, slots
+        server, slots, mean = self._mean(server, slots, G, cohort)
+        if self.down is None:
+            return server._replace(g=mean), slots
+        return server._replace(g=self.down.compress(mean, cohort.key), g_1=mean), slots
+
+    def _mean(self, server: Server, slots: Slot, heard: Any, cohort: Cohort) -> tuple[Server, Slot, jax.Array]:
+        """Of all clients' gradients, those that did not answer taken from the table; without one, of those that answered."""
+        new = slots._replace(G=heard) if self.holds else slots
+        if not self.table:
+            return server, new, cohort.mean(heard)
+        mean = server.mean + cohort.total(heard - slots.G)
+        return server._replace(mean=mean), new, mean
 
 
 def send_x(server: Any, slot: Any) -> jax.Array:
@@ -29,6 +149,43 @@ def send_direction(every_round: bool, name: str = "g") -> Send:
     return send
 
 
-def average(server: Any, slots: Any, y: jax.Array, cohort: Cohort) -> tuple[Any, Any]:
-    """x ← mean y_i"""
-    return server._replace(x=cohort.mean(y, around=server.x)), slots
+def with_differences_down(
+    algorithm: Algorithm, down: Compressor | None, down_model: Compressor | None, every_round: bool
+) -> Algorithm:
+    """The algorithm with what is sent down compressed around it: g by differences, and x.
+
+    A client that missed a round starts from an x that it is told as it is, and what it holds of g is not what others hold.
+    """
+    for name, exchange, link in (("down", "local", down), ("down_model", "gradient", down_model)):
+        if link is None:
+            continue
+        if not every_round:
+            raise InputError(
+                f"{name}={link} follows what a client holds from round to round, and here clients may miss rounds "
+                f"(participation, failures): use {'memory=True' if name == 'down' else 'up_model, or leave it out'}"
+            )
+        algorithm = Compressed(exchange, None, link)(algorithm)
+    return algorithm
+
+
+def check_links(**given: Any) -> None:
+    """Refuse what are no compressors."""
+    for name, link in given.items():
+        if link is not None and not isinstance(link, Compressor):
+            raise InputError(f"{name} must be a compressor such as ud.top_k(10), or None; got {link!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is no truth value."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be True or False, got {value!r}")
+
+
+def _first(given: Any, x: jax.Array) -> jax.Array:
+    """g_1, as far as it is known before anyone was asked."""
+    if given is None:
+        return jnp.zeros_like(x)
+    g_1 = jnp.asarray(given, x.dtype)
+    if g_1.shape != x.shape:
+        raise InputError(f"first_direction must have shape (d,) = {x.shape}, got {g_1.shape}")
+    return g_1

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from ..compression import Compressor, feedback, no_error
-from ..errors import InputError
+from ..compression import Compressor
+from ..errors import InputError, unknown
 from ..local import Local, descend
 from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, Gradients, every_step, once
 from ..recipe import method, positive
 from ..sums import weighted
 from ..wire import dense
-from .correction import average, send_direction, send_x
+from .correction import (
+    Links,
+    Sent,
+    Server,
+    Slot,
+    check_flag,
+    check_links,
+    send_direction,
+    send_x,
+    with_differences_down,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from ..problems.client import ClientLoss
 
-
-class Server(NamedTuple):
-    x: jax.Array
-    g: Any  # the direction as it is sent: compressed, if it is
-    e: Any  # what the server's compressor has withheld so far
-    g_1: Any  # the first direction, never compressed; kept only if the others are
+CORRECTIONS = ("fresh", "kept")
 
 
 class Client(NamedTuple):
     x: Any  # the model; kept where nobody misses a round, so that it need not be sent again
-    G: jax.Array  # ∇f_i(x)
-    rho: Any  # ρ_i, what the client's compressor has withheld so far
+    G: Any  # ∇f_i(x), where it need not be asked for again
+    sent: Sent  # what was sent of it
 
 
 DIAGNOSTICS = Diagnostics(
@@ -45,9 +50,14 @@ def fedlin(
     up: Compressor | None = None,
     down: Compressor | None = None,
     first_direction: Any = None,
+    table: bool = False,
+    exchanges: int = 2,
+    correction: Literal["fresh", "kept"] | None = None,
+    up_model: Compressor | None = None,
+    down_model: Compressor | None = None,
     every_round: bool = True,
 ) -> Algorithm:
-    """Algorithm 1 of the paper, in full; η is η̄, client i steps with η̄/τ_i.
+    """Algorithm 1 of the paper, in full; η is η̄, client i steps with η̄/τ_i. The parameters behind `first_direction` go past it.
 
     Start: ↓x; G_i = G_i(x); ↑G_i; g = mean G_i, uncompressed. Then in every round
      1. ↓g; y ← y − (η̄/τ_i)(G_i(y) − G_i + g), τ_i steps from x; ↑y_i; x ← mean y_i
@@ -59,6 +69,15 @@ def fedlin(
     (partial participation, failures) is told (x, g) in 1 and asks for G_i(x) again: τ_i + 1 gradients.
     Diagnostic: `direction_error` = ‖g − ∇f(x)‖.
 
+    Past the paper (docs/beyond.md), each alone or together:
+     - `table=True`: the server keeps the last G_i of every client, and g = Σ w_i G_i(kept) over all clients in place of the
+       cohort's mean: exact under partial participation, where the paper's rule has a floor.
+     - `correction`: steps ∇f_i(y) − ∇f_i(x) + g ("fresh", as above) or ∇f_i(y) − G_i(kept) + g ("kept": as the server has it).
+     - `exchanges=1`: ↓(x, g); G_i = G_i(x); y ← y − (η̄/τ_i)(G_i(y) − G_i(kept) + g); ↑(y_i, G_i); x ← mean y_i, g = mean G_i.
+       One pass in place of two, τ_i gradients. It is SCAFFOLD's option 1 with steps η̄/τ_i (and sparse links).
+     - `up=top_k(k, memory="difference")`: ↑C(G_i − h_i), both ends add it to h_i, and g = mean h_i: no floor (EF21).
+     - `up_model`, `down_model`: y_i − x travels up compressed, and x down (both ends know what the client holds of it).
+
     Mitra, Jaafar, Pappas, Hassani, "Linear convergence in federated learning: tackling client heterogeneity and sparse
     gradients" (2021).
 
@@ -67,70 +86,115 @@ def fedlin(
     >>> r = ud.run(ud.fedlin(eta=0.1), p, rounds=300, steps=[50, 30])
     >>> bool(np.allclose(r.x, 103 / 3, rtol=1e-14))
     True
+    >>> alone = {"rounds": 300, "steps": [50, 30], "participation": ud.plan.uniform(1)}  # one client a round
+    >>> [f"{ud.run(m, p, **alone).history['sq_distance'][-1]:.0e}" for m in (ud.fedlin(0.3), ud.fedlin(0.3, table=True))]
+    ['1e+01', '0e+00']
     """
     positive(eta=eta)
-
-    def server(x: jax.Array) -> tuple[Server, tuple[()]]:
-        g_1 = _first(first_direction, x)
-        if down is None:
-            return Server(x, g_1, (), ()), ()
-        # g is what round 2 sends if nobody answers in round 1.
-        return Server(x, down.compress(g_1, jax.random.key(0)), no_error(down, x), g_1), ()
+    check_links(up=up, down=down, up_model=up_model, down_model=down_model)
+    check_flag("table", table)
+    by_difference = down if down is not None and down.differs else None
+    fresh = _check_exchanges(exchanges, correction, by_difference, down_model)
+    if every_round and exchanges == 2:  # then what is kept is fresh
+        fresh = True
+    links = Links(
+        up,
+        None if by_difference is not None else down,
+        up_model,
+        table=table and not every_round,
+        kept=not fresh,
+        moves=up_model is not None or down_model is not None,
+        first=first_direction,
+    )
+    if exchanges == 1:
+        return _one_exchange(eta, links, every_round, fresh)
+    known = every_round  # a client that misses no round knows x and ∇f_i(x)
 
     def client(x: jax.Array, loss: ClientLoss) -> Client:
-        return Client(x if every_round else (), jnp.zeros_like(x), no_error(up, x))
+        return Client(x if known else (), jnp.zeros_like(x) if known else (), links.sent(x))
 
-    def take_gradient(memory: Client, x: jax.Array, local: Local) -> Client:
-        return Client(x if every_round else (), local.gradient(x), memory.rho)
+    def at(x: jax.Array, G: jax.Array, sent: Sent) -> Client:
+        return Client(x if known else (), G if known else (), sent)
 
-    def take_local_steps(memory: Client, message: Any, local: Local) -> tuple[Client, jax.Array]:
-        x, g = (memory.x, message) if every_round else message
-        memory = memory if every_round else take_gradient(memory, x, local)
-        return memory, descend(local, x, eta / local.steps, shift=dense(g) - memory.G, first=memory.G)
+    def take_local_steps(memory: Client, message: Any, local: Local) -> tuple[Client, Any]:
+        x, g = (memory.x, message) if known else message
+        first = memory.G if known else local.gradient(x)
+        y = descend(local, x, eta / local.steps, shift=dense(g) - (first if fresh else memory.sent.G), first=first)
+        sent, end = links.upload_end(memory.sent, y, x, local.key)
+        return memory._replace(sent=sent), end
 
     def upload_gradient(memory: Client, x: jax.Array, local: Local) -> tuple[Client, Any]:
-        memory = take_gradient(memory, x, local)
-        h, rho = feedback(up, memory.rho, memory.G, local.key)
-        return memory._replace(rho=rho), h
-
-    def new_direction(server: Server, slots: Any, h: Any, cohort: Cohort) -> tuple[Server, Any]:
-        mean = cohort.mean(h if up is None else jax.vmap(dense)(h))
-        g, e = feedback(down, server.e, mean, cohort.key)
-        return server._replace(g=g, e=e), slots
+        G = local.gradient(x)
+        sent, h = links.upload(memory.sent, G, local.key)
+        return at(x, G, sent), h
 
     def first_gradient(memory: Client, x: jax.Array, local: Local) -> tuple[Client, Any]:
-        memory = take_gradient(memory, x, local)
-        return memory, memory.G if first_direction is None else ()
+        G = local.gradient(x)
+        sent, h = links.upload_first(memory.sent, G)
+        return at(x, G, sent), h
 
-    def first_mean(server: Server, slots: Any, G: Any, cohort: Cohort) -> tuple[Server, Any]:
-        if first_direction is not None:
-            return server, slots
-        mean = cohort.mean(G)
-        if down is None:
-            return server._replace(g=mean), slots
-        return server._replace(g=down.compress(mean, cohort.key), g_1=mean), slots
-
-    work = (lambda steps, sizes: Gradients(steps - 1)) if every_round else every_step
-    account = Account(work, endpoint=lambda message, y: y)
-    local_steps = Exchange("local", send_direction(every_round), take_local_steps, average, account)
-    first_steps = local_steps._replace(send=send_direction(every_round, "g_1"))
-    gradient = Exchange("gradient", send_x, upload_gradient, new_direction, Account(once))
-    return Algorithm(
+    work = (lambda steps, sizes: Gradients(steps - 1)) if known else every_step
+    account = Account(work, endpoint=None if links.moves else lambda message, y: y)
+    local_steps = Exchange("local", send_direction(known), take_local_steps, links.average, account)
+    first_steps = local_steps._replace(send=send_direction(known, "g_1"))
+    gradient = Exchange("gradient", send_x, upload_gradient, links.direct, Account(once))
+    made = Algorithm(
         round=(local_steps, gradient),
-        server=server,
+        server=links.server,
         client=client,
         model=lambda server: server.x,
-        start=(Exchange("first gradient", send_x, first_gradient, first_mean, Account(once)),),
-        first=None if down is None else (first_steps, gradient),
+        start=(Exchange("first gradient", send_x, first_gradient, links.direct_first, Account(once)),),
+        first=None if links.down is None else (first_steps, gradient),
+        diagnostics=DIAGNOSTICS,
+    )
+    return with_differences_down(made, by_difference, down_model, every_round)
+
+
+def _one_exchange(eta: Any, links: Links, every_round: bool, fresh: bool) -> Algorithm:
+    """↓(x, g); local steps; ↑(y_i, G_i)."""
+
+    def client(x: jax.Array, loss: ClientLoss) -> Sent:
+        return links.sent(x)
+
+    def take_turn(sent: Sent, message: Any, local: Local) -> tuple[Sent, Any]:
+        x, g = message
+        G = local.gradient(x)
+        y = descend(local, x, eta / local.steps, shift=dense(g) - (G if fresh else sent.G), first=G)
+        sent, end = links.upload_end(sent, y, x, local.key)
+        sent, h = links.upload(sent, G, local.key)
+        return sent, (end, h)
+
+    def receive(server: Server, slots: Slot, ups: Any, cohort: Cohort) -> tuple[Server, Slot]:
+        ends, messages = ups
+        return links.direct(*links.average(server, slots, ends, cohort), messages, cohort)
+
+    def first_gradient(sent: Sent, x: jax.Array, local: Local) -> tuple[Sent, Any]:
+        return links.upload_first(sent, local.gradient(x))
+
+    account = Account(every_step, endpoint=None if links.moves else lambda message, up: up[0])
+    turn = Exchange("local", send_direction(False), take_turn, receive, account)
+    return Algorithm(
+        round=(turn,),
+        server=links.server,
+        client=client,
+        model=lambda server: server.x,
+        start=(Exchange("first gradient", send_x, first_gradient, links.direct_first, Account(once)),),
+        first=None if links.down is None else (turn._replace(send=send_direction(False, "g_1")),),
         diagnostics=DIAGNOSTICS,
     )
 
 
-def _first(given: Any, x: jax.Array) -> jax.Array:
-    """g_1, as far as it is known before anyone was asked."""
-    if given is None:
-        return jnp.zeros_like(x)
-    g_1 = jnp.asarray(given, x.dtype)
-    if g_1.shape != x.shape:
-        raise InputError(f"first_direction must have shape (d,) = {x.shape}, got {g_1.shape}")
-    return g_1
+def _check_exchanges(exchanges: Any, correction: Any, by_difference: Any, down_model: Any) -> bool:
+    """Refuse what does not go together; whether local steps are corrected by fresh gradients."""
+    if isinstance(exchanges, bool) or exchanges not in (1, 2):
+        raise InputError(f"a round of fedlin has exchanges=2 (the paper's) or exchanges=1, got {exchanges!r}")
+    if correction is not None and correction not in CORRECTIONS:
+        raise unknown("correction of fedlin", correction, CORRECTIONS)
+    down = {"down": by_difference, "down_model": down_model}
+    both = [f"{name}={link}" for name, link in down.items() if link is not None]
+    if exchanges == 1 and both:
+        raise InputError(
+            f"with exchanges=1, x and g travel down in one message, and {both[0]} is about one of them: use exchanges=2, or "
+            "compress both, ud.compressed(ud.fedlin(eta, exchanges=1), down=…)"
+        )
+    return correction == "fresh" if correction is not None else exchanges == 2

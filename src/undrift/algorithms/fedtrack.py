@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ..compression import Compressor
 from ..local import Local
-from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, Gradients
+from ..protocol import Account, Algorithm, Diagnostics, Exchange, Gradients
 from ..recipe import method, positive
 from ..sums import weighted
-from .correction import average, send_direction, send_x
+from ..wire import dense
+from .correction import Links, Sent, check_flag, check_links, send_direction, send_x, with_differences_down
 from .tracking import Order, check_batch, check_order, component_at, empty_table, table_work
 
 if TYPE_CHECKING:
     from ..problems.client import ClientLoss
-
-
-class Server(NamedTuple):
-    x: jax.Array
-    g: jax.Array  # ∇f(x)
 
 
 class Start(NamedTuple):
@@ -33,6 +30,7 @@ class Start(NamedTuple):
 
 class Client(NamedTuple):
     start: Any  # kept where nobody misses a round, so that nothing of it need be sent or computed again; else ()
+    sent: Sent  # what was sent of ∇f_i(x)
     staleness: Any = ()  # ‖a − ∇f_i(y)‖ where the local steps ended, if somebody asks
 
 
@@ -44,7 +42,14 @@ DIAGNOSTICS = Diagnostics(
 
 @method
 def fedtrack(
-    eta: float, order: Order = "cyclic", batch: int = 1, every_round: bool = True, diagnose: bool = False
+    eta: float,
+    order: Order = "cyclic",
+    batch: int = 1,
+    up: Compressor | None = None,
+    down: Compressor | None = None,
+    table: bool = False,
+    every_round: bool = True,
+    diagnose: bool = False,
 ) -> Algorithm:
     """Algorithm 1 of the paper, for f_i = (1/m_i) Σ_j f_ij.
 
@@ -59,6 +64,10 @@ def fedtrack(
     counts components.
     Diagnostic: `staleness` = Σ w_i ‖a − ∇f_i(y)‖ where the local steps ended.
 
+    Past the paper, as for `fedlin`: `up` and `down` compress ∇f_i(x) and g (the first g is sent as it is), with
+    memory="difference" without a floor; with `table` the server keeps every client's last ∇f_i(x), and g = Σ w_i ∇f_i(x)(kept)
+    is exact under partial participation.
+
     Mitra, Jaafar, Pappas, Hassani, "Federated learning with incrementally aggregated gradients" (2021).
 
     >>> import numpy as np, undrift as ud
@@ -70,10 +79,15 @@ def fedtrack(
     positive(eta=eta)
     check_order(order)
     check_batch(batch)
+    check_links(up=up, down=down)
+    check_flag("table", table)
+    by_difference = down if down is not None and down.differs else None
+    links = Links(up, None if by_difference is not None else down, table=table and not every_round)
 
     def client(x: jax.Array, loss: ClientLoss) -> Client:
         staleness = jnp.zeros((), x.dtype) if diagnose else ()
-        return Client(Start(x, jnp.zeros_like(x), empty_table(loss, x, batch)) if every_round else (), staleness)
+        start = Start(x, jnp.zeros_like(x), empty_table(loss, x, batch)) if every_round else ()
+        return Client(start, links.sent(x), staleness)
 
     def table_at(x: jax.Array, local: Local) -> Start:
         table, G = local.loss.track(x, batch)
@@ -81,6 +95,7 @@ def fedtrack(
 
     def take_local_steps(memory: Client, message: Any, local: Local) -> tuple[Client, jax.Array]:
         start, g = (memory.start, message) if every_round else (table_at(message[0], local), message[1])
+        g = dense(g)
         count = local.loss.component_count(batch)
 
         def step(k: jax.Array, carry: Any) -> Any:
@@ -95,25 +110,32 @@ def fedtrack(
             memory = memory._replace(staleness=jnp.linalg.norm(a - local.loss.gradient(y)))
         return memory, y
 
-    def upload_gradient(memory: Client, x: jax.Array, local: Local) -> tuple[Client, jax.Array]:
+    def upload_gradient(memory: Client, x: jax.Array, local: Local) -> tuple[Client, Any]:
         start = table_at(x, local)
-        return memory._replace(start=start) if every_round else memory, start.G
+        sent, message = links.upload(memory.sent, start.G, local.key)
+        return memory._replace(start=start if every_round else (), sent=sent), message
 
-    def new_direction(server: Server, slots: Any, G: jax.Array, cohort: Cohort) -> tuple[Server, Any]:
-        return server._replace(g=cohort.mean(G)), slots
+    def first_gradient(memory: Client, x: jax.Array, local: Local) -> tuple[Client, Any]:
+        start = table_at(x, local)
+        sent, message = links.upload_first(memory.sent, start.G)
+        return memory._replace(start=start if every_round else (), sent=sent), message
 
     def work_of_steps(steps: Any, sizes: Any) -> Gradients:
         tables = 0 if every_round else 1
         return Gradients(steps - 1 + tables * -(-sizes // batch), (steps - 1) * batch + tables * sizes)
 
     account = Account(work_of_steps, endpoint=lambda message, y: y)
-    local_steps = Exchange("local", send_direction(every_round), take_local_steps, average, account)
-    start = Exchange("first gradient", send_x, upload_gradient, new_direction, Account(table_work(batch)))
-    return Algorithm(
-        round=(local_steps, start._replace(name="gradient")),
-        server=lambda x: (Server(x, jnp.zeros_like(x)), ()),
+    local_steps = Exchange("local", send_direction(every_round), take_local_steps, links.average, account)
+    first_steps = local_steps._replace(send=send_direction(every_round, "g_1"))
+    gradient = Exchange("gradient", send_x, upload_gradient, links.direct, Account(table_work(batch)))
+    start = Exchange("first gradient", send_x, first_gradient, links.direct_first, Account(table_work(batch)))
+    made = Algorithm(
+        round=(local_steps, gradient),
+        server=links.server,
         client=client,
         model=lambda server: server.x,
         start=(start,),
+        first=None if links.down is None else (first_steps, gradient),
         diagnostics=DIAGNOSTICS,
     )
+    return with_differences_down(made, by_difference, None, every_round)

@@ -97,7 +97,7 @@ def _network(number: int, rng: np.random.Generator, steps: list[int], weights: n
     teachers = rng.standard_normal(NETWORK_DIM) + 0.5 * rng.standard_normal((CLIENTS, NETWORK_DIM))
     y = np.stack([np.asarray(_outputs(x, a, np)) for x, a in zip(teachers, A, strict=True)])
     y = y + 0.1 * rng.standard_normal(y.shape)
-    problem = ud.problems.custom(network_loss, {"A": A, "y": y}, NETWORK_DIM, per_sample=True, weights=weights)
+    problem = ud.problems.custom(network_loss, {"A": A, "y": y}, NETWORK_DIM, weights=weights)
     x0 = 0.5 * rng.standard_normal(NETWORK_DIM)
     L = _curvature(problem, x0)
     reached = ud.run(ud.gd(eta=1 / L), problem, rounds=DESCENT, x0=x0, record_every=DESCENT).x
@@ -109,9 +109,9 @@ def _curvature(problem: Any, x: np.ndarray) -> float:
     return float(np.abs(np.linalg.eigvalsh(problem.hessians(x))).max())
 
 
-def network_loss(x: jax.Array, sample: dict[str, jax.Array]) -> jax.Array:
-    """½(output − y)² + (l2/2)‖x‖²: of one sample; a client takes the mean."""
-    return 0.5 * (_outputs(x, sample["A"], jnp) - sample["y"]) ** 2 + 0.5 * L2 * (x @ x)
+def network_loss(x: jax.Array, data: dict[str, jax.Array]) -> jax.Array:
+    """½ mean (output − y)² + (l2/2)‖x‖², of one client."""
+    return 0.5 * jnp.mean((_outputs(x, data["A"], jnp) - data["y"]) ** 2) + 0.5 * L2 * (x @ x)
 
 
 def _outputs(x: Any, inputs: Any, numpy: Any) -> Any:

@@ -90,7 +90,7 @@ def _draw(data: Data) -> Figure:
     return figure
 
 
-ROUNDS = {"quadratic": 800, "logistic": 800, "network": 1500}
+ROUNDS = {"quadratic": 800, "logistic": 600, "network": 1000}
 ITEM = Item(
     name="beyond/difference",
     title="Past the papers: TOP-k at the clients has no floor where differences are sent",
@@ -110,9 +110,7 @@ ITEM = Item(
             "with difference memory convex problems fall to rounding, with everyone",
             falls_to_rounding([_named(DIFFERENCE, ALL)], [0.5]),
         ),
-        Claim(
-            "… and with a table under cohorts of 4 of 10", falls_to_rounding([_named(DIFFERENCE, FEW)], [0.5])
-        ),
+        Claim("… and with a table under cohorts of 4 of 10", falls_to_rounding([_named(DIFFERENCE, FEW)], [0.5])),
         Claim(
             "a table alone does not help error feedback: with 4 of 10 it stops as well",
             has_stopped([_named(FEEDBACK, FEW)], 0.5),

@@ -27,7 +27,14 @@ TITLES = {
 
 
 def spread_curve(
-    axis: Axes, data: Data, panel: str, label: str, colour: str, dash: Any = "-", x: str = "round", bottom: float = BOTTOM
+    axis: Axes,
+    data: Data,
+    panel: str,
+    label: str,
+    colour: str,
+    dash: Any = "-",
+    x: str = "round",
+    bottom: float = BOTTOM,
 ) -> None:
     """The median over all problems, and between which values the middle 80 % lie."""
     values = np.maximum(data.curve(panel, label), bottom)

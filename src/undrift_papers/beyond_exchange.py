@@ -75,11 +75,16 @@ def _equal(data: Data) -> Decision:
 
 def _ranges(data: Data) -> Decision:
     """How far up the grid one exchange goes, beside two."""
-    found = {name: {kind: step_range(data, kind, name) for kind in kinds_of(data)} for name in (TWO, ONE, TWO_OF_FEW, ONE_OF_FEW)}
+    found = {
+        name: {kind: step_range(data, kind, name) for kind in kinds_of(data)}
+        for name in (TWO, ONE, TWO_OF_FEW, ONE_OF_FEW)
+    }
     text = "; ".join(f"{name}: " + ", ".join(f"{k} {r}" for k, r in own.items()) for name, own in found.items())
     ends = [float(r.rpartition(" ")[2]) for own in found.values() for r in own.values() if r != "none"]
     whole = all(r != "none" for own in found.values() for r in own.values())
-    return at_least(min(ends) if whole and ends else 0.0, 1.0, f"steps η̄L at which 95 % of the problems still fall: {text}")
+    return at_least(
+        min(ends) if whole and ends else 0.0, 1.0, f"steps η̄L at which 95 % of the problems still fall: {text}"
+    )
 
 
 def _draw(data: Data) -> Figure:
@@ -130,7 +135,9 @@ ONE_EXCHANGE = Item(
             lower_by(100, ONE_OF_FEW, RULE, 1.0),
             scales=("paper",),
         ),
-        Claim("it takes at most twice the rounds of two exchanges", best_at_most(2.0, "rounds", PAIRS), scales=("paper",)),
+        Claim(
+            "it takes at most twice the rounds of two exchanges", best_at_most(2.0, "rounds", PAIRS), scales=("paper",)
+        ),
         Claim(
             "with cohorts of 4 of 10 it takes no more bytes",
             best_at_most(1.0, "bytes", PAIRS[1:]),

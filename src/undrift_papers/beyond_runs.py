@@ -39,7 +39,9 @@ class Variant(NamedTuple):
 def common(rounds: Mapping[str, int], grid: Sequence[float], drawn: float) -> tuple[Setting, ...]:
     """Settings of all items that compare variants on the ensembles."""
     return (
-        ours("kinds", list(rounds), "least squares, logistic regression with l2, a network with one hidden layer of tanh"),
+        ours(
+            "kinds", list(rounds), "least squares, logistic regression with l2, a network with one hidden layer of tanh"
+        ),
         ours("problems", 50, "of each kind"),
         ours("first problem", FIRST, "thresholds were fixed on the problems 0 to 5 and 100 to 102, not among these"),
         ours("clients, cohort", [CLIENTS, COHORT], "uniform without replacement, drawn from the problem's number"),
@@ -48,7 +50,11 @@ def common(rounds: Mapping[str, int], grid: Sequence[float], drawn: float) -> tu
         ours("grid", list(grid), "η̄L"),
         ours("drawn at", drawn, "η̄L of the curves"),
         ours("rounds", dict(rounds)),
-        ours("goal", {kind: GOAL[kind] for kind in rounds}, "of the start; what rounds, bytes and gradients are counted to"),
+        ours(
+            "goal",
+            {kind: GOAL[kind] for kind in rounds},
+            "of the start; what rounds, bytes and gradients are counted to",
+        ),
     )
 
 
@@ -87,7 +93,9 @@ def contest(work: Work, variants: Mapping[str, Variant]) -> Data:
     return Data({"curves": curves.table(), "ends": ends.table()}, numbers)
 
 
-def play(one: Case, variant: Variant, grid: Sequence[float], rounds: int) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+def play(
+    one: Case, variant: Variant, grid: Sequence[float], rounds: int
+) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     """Rounds at which it was measured, what was measured (a row for each step of the grid), and what rounds cost."""
     every = max(1, rounds // POINTS)
     swept = ud.sweep(
@@ -116,7 +124,9 @@ class Ends:
     def __init__(self) -> None:
         self._rows: list[tuple[Any, ...]] = []
 
-    def add(self, one: Case, name: str, grid: Sequence[float], rounds: Any, values: Any, costs: Mapping[str, Any]) -> None:
+    def add(
+        self, one: Case, name: str, grid: Sequence[float], rounds: Any, values: Any, costs: Mapping[str, Any]
+    ) -> None:
         last, quarter = max(1, len(rounds) // 20), max(1, len(rounds) // 4)
         for step, curve in zip(grid, values, strict=True):
             half = curve[: len(curve) // 2 + 1]
@@ -127,7 +137,9 @@ class Ends:
             self._rows.append((one.kind, one.number, name, step, *map(short_number, ends), *spent))
 
     def table(self) -> Table:
-        return {name: np.asarray(column) for name, column in zip(self.NAMES, zip(*self._rows, strict=True), strict=True)}
+        return {
+            name: np.asarray(column) for name, column in zip(self.NAMES, zip(*self._rows, strict=True), strict=True)
+        }
 
 
 def _two(costs: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -187,9 +199,7 @@ def kinds_of(data: Data) -> list[str]:
 def reliable_steps(data: Data, kind: str, variant: str, least: float = 0.95) -> list[float]:
     """Steps of the grid at which so large a share of the problems contract."""
     return [
-        step
-        for step in steps_of(data)
-        if share(contracts(rows(data, kind=kind, variant=variant, step=step))) >= least
+        step for step in steps_of(data) if share(contracts(rows(data, kind=kind, variant=variant, step=step))) >= least
     ]
 
 
@@ -271,13 +281,18 @@ def best_at_most(limit: float, column: str, pairs: Sequence[tuple[str, str]]) ->
         said = "; ".join(
             f"{one}: " + ", ".join(f"{kind} {found[one, kind]:.2f}" for kind in kinds_of(data)) for one, _ in pairs
         )
-        return at_most(max(found.values()), limit, f"{column} to the goal, each with its best step (median ratio). {said}")
+        return at_most(
+            max(found.values()), limit, f"{column} to the goal, each with its best step (median ratio). {said}"
+        )
 
     return decide
 
 
 def falls_to_rounding(
-    variants: Sequence[str], steps: Sequence[float], kinds: Sequence[str] = ("quadratic", "logistic"), least: float = 0.98
+    variants: Sequence[str],
+    steps: Sequence[float],
+    kinds: Sequence[str] = ("quadratic", "logistic"),
+    least: float = 0.98,
 ) -> Callable[[Data], Decision]:
     """Holds if so large a share of the problems ends at rounding, for each of the variants and steps."""
 
@@ -306,7 +321,9 @@ def has_stopped(variants: Sequence[str], step: float, least: float = 0.9) -> Cal
             for kind in kinds_of(data)
         }
         said = ", ".join(f"{kind} {end:.1e}" for kind, end in ends.items())
-        text = f"{int(stopped.sum())} of {len(stopped)} runs at η̄ = {step:g}/L have stopped falling; median floors: {said}"
+        text = (
+            f"{int(stopped.sum())} of {len(stopped)} runs at η̄ = {step:g}/L have stopped falling; median floors: {said}"
+        )
         return at_least(share(stopped), least, text)
 
     return decide
@@ -318,7 +335,7 @@ def lower_by(factor: float, one: str, other: str, step: float, kind: str = "netw
     def decide(data: Data) -> Decision:
         lower = 1 / ratio(data, "end", one, other, kind=kind, step=step)
         fifth = float(np.percentile(lower, 5))
-        text = f"at η̄ = {step:g}/L lower by the factor {np.median(lower):.1e} (median), {fifth:.1e} or more in 95 % of the problems"
+        text = f"at η̄ = {step:g}/L lower by the factor {np.median(lower):.1e} (median), {fifth:.1e} or more in 95 % of them"
         return at_least(fifth, factor, text)
 
     return decide

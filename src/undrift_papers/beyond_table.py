@@ -79,7 +79,10 @@ TABLE = Item(
             has_stopped([RULE], 0.5),
             "our analysis does not account for partial client participation",
         ),
-        Claim("with a table and fresh corrections convex problems fall to rounding", falls_to_rounding([FRESH], [0.5, 1.0])),
+        Claim(
+            "with a table and fresh corrections convex problems fall to rounding",
+            falls_to_rounding([FRESH], [0.5, 1.0]),
+        ),
         Claim("with a table and kept corrections they do, too", falls_to_rounding([KEPT], [0.5, 1.0])),
         Claim(
             "with a table every step from 0.05/L to 1/L falls to rounding, or is still falling when the rounds end",

@@ -17,10 +17,13 @@ from .beyond_runs import (
     cases,
     common,
     contest,
+    contracts,
     falls_to_rounding,
     fewer,
     kinds_of,
     lower_by,
+    rows,
+    share,
     short_number,
     step_range,
 )
@@ -74,17 +77,18 @@ def _equal(data: Data) -> Decision:
 
 
 def _ranges(data: Data) -> Decision:
-    """How far up the grid one exchange goes, beside two."""
-    found = {
-        name: {kind: step_range(data, kind, name) for kind in kinds_of(data)}
-        for name in (TWO, ONE, TWO_OF_FEW, ONE_OF_FEW)
-    }
-    text = "; ".join(f"{name}: " + ", ".join(f"{k} {r}" for k, r in own.items()) for name, own in found.items())
-    ends = [float(r.rpartition(" ")[2]) for own in found.values() for r in own.values() if r != "none"]
-    whole = all(r != "none" for own in found.values() for r in own.values())
-    return at_least(
-        min(ends) if whole and ends else 0.0, 1.0, f"steps η̄L at which 95 % of the problems still fall: {text}"
+    """At how many problems the least good of all cases up to 1/L still falls."""
+    names = (TWO, ONE, TWO_OF_FEW, ONE_OF_FEW)
+    text = "; ".join(
+        f"{name}: " + ", ".join(f"{kind} {step_range(data, kind, name)}" for kind in kinds_of(data)) for name in names
     )
+    cells = [
+        share(contracts(rows(data, kind=kind, variant=name, step=step)))
+        for kind in kinds_of(data)
+        for name in names
+        for step in (0.5, 1.0)
+    ]
+    return at_least(min(cells), 0.95, f"steps η̄L at which 95 % of the problems still fall: {text}")
 
 
 def _draw(data: Data) -> Figure:
@@ -144,7 +148,11 @@ ONE_EXCHANGE = Item(
             scales=("paper",),
         ),
         Claim("it takes at most twice the gradients", best_at_most(2.0, "gradients", PAIRS), scales=("paper",)),
-        Claim("both contract up to 1/L at least", _ranges, scales=("paper",)),
+        Claim(
+            "at η̄ = 0.5/L and 1/L no case has stopped falling in more than one problem of twenty",
+            _ranges,
+            scales=("paper",),
+        ),
         Claim("with equal τ_i, started from g = 0, it is SCAFFOLD's option 1 with steps η̄/τ", _equal),
     ),
 )

@@ -204,20 +204,15 @@ def reliable_steps(data: Data, kind: str, variant: str, least: float = 0.95) -> 
 
 
 def step_range(data: Data, kind: str, variant: str, least: float = 0.95) -> str:
-    """The same in words."""
-    found = reliable_steps(data, kind, variant, least)
-    return f"{found[0]:g} to {found[-1]:g}" if found else "none"
-
-
-def settled(flags: Callable[[Table], np.ndarray], least: float, what: str, **values: Any) -> Callable[[Data], Decision]:
-    """Holds if `flags` is true of so large a share of these rows; values given as lists admit any of them."""
-
-    def decide(data: Data) -> Decision:
-        table = some_rows(data, **values)
-        found = flags(table)
-        return at_least(share(found), least, f"{what} in {int(found.sum())} of {len(found)} runs")
-
-    return decide
+    """The same in words: neighbours of the grid are drawn together, gaps are shown."""
+    grid, found = steps_of(data), reliable_steps(data, kind, variant, least)
+    runs: list[list[float]] = []
+    for step in found:
+        if runs and grid.index(step) == grid.index(runs[-1][-1]) + 1:
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+    return ", ".join(f"{run[0]:g} to {run[-1]:g}" if len(run) > 1 else f"{run[0]:g}" for run in runs) or "none"
 
 
 def some_rows(data: Data, **values: Any) -> Table:

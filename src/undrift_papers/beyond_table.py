@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 import undrift as ud
 
@@ -15,16 +18,15 @@ from .beyond_runs import (
     falls_to_rounding,
     fewer,
     has_stopped,
-    kinds_of,
     lower_by,
     median_ratio_at_most,
+    ratio,
     rows,
     share,
     step_range,
-    steps_of,
 )
 from .data import Data
-from .item import Claim, Decision, Item, at_least
+from .item import Claim, Decision, Item, at_least, at_most
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,21 +43,46 @@ GRID = [0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0]
 SAID = [0.05, 0.2, 0.5, 1.0]  # the range in which linear convergence was foreseen
 
 
-def _ranges(data: Data) -> Decision:
-    """Every step of the range works, for fresh and kept, for all kinds."""
-    said = [step for step in steps_of(data) if step in SAID]
-    cells = {
-        (kind, variant, step): share(contracts(rows(data, kind=kind, variant=variant, step=step)))
-        for kind in kinds_of(data)
-        for variant in (FRESH, KEPT)
-        for step in said
+def _ranges(kinds: tuple[str, ...]) -> Callable[[Data], Decision]:
+    """Every step of the range that was foreseen works, for fresh and kept corrections."""
+
+    def decide(data: Data) -> Decision:
+        cells = {
+            (kind, variant, step): share(contracts(rows(data, kind=kind, variant=variant, step=step)))
+            for kind in kinds
+            for variant in (FRESH, KEPT)
+            for step in SAID
+        }
+        kind, variant, step = worst = min(cells, key=lambda cell: cells[cell])
+        ranges = "; ".join(
+            f"{kind}: fresh {step_range(data, kind, FRESH)}, kept {step_range(data, kind, KEPT)}" for kind in kinds
+        )
+        text = (
+            f"worst: {kind}, {variant}, η̄ = {step:g}/L: {cells[worst]:.0%}. Steps η̄L at which 95 % still fall: {ranges}"
+        )
+        everyone = share(contracts(rows(data, kind=kind, variant=ALL, step=step)))
+        same = (
+            f"with everyone the paper's rule has {everyone:.0%} at this step, so it is these rounds that do not suffice"
+        )
+        other = f"with everyone the paper's rule has {everyone:.0%} at this step: it is the table that fails"
+        return at_least(cells[worst], 0.95, text, same if everyone < 0.95 else other)
+
+    return decide
+
+
+def _kept_against_fresh(data: Data) -> Decision:
+    """Decided at η̄ = 1/L; the other steps are reported."""
+    found = {
+        (kind, step): float(np.median(ratio(data, "rounds", KEPT, FRESH, kind=kind, step=step)))
+        for kind in ("quadratic", "logistic", "network")
+        for step in (0.2, 0.5, 1.0, 2.0)
     }
-    worst = min(cells, key=lambda cell: cells[cell])
-    ranges = "; ".join(
-        f"{kind}: fresh {step_range(data, kind, FRESH)}, kept {step_range(data, kind, KEPT)}" for kind in kinds_of(data)
+    said = "; ".join(
+        f"η̄ = {step:g}/L: " + ", ".join(f"{kind} {value:.2f}" for (kind, at), value in found.items() if at == step)
+        for step in (0.2, 0.5, 1.0, 2.0)
     )
-    text = f"worst case {' '.join(map(str, worst))}: {cells[worst]:.0%}. Steps η̄L at which 95 % still fall: {ranges}"
-    return at_least(cells[worst], 0.95, text)
+    worst = max(value for (_, step), value in found.items() if step == 1.0)
+    return at_most(worst, 1.25, f"rounds to the goal, kept over fresh (median). {said}")
 
 
 def _draw(data: Data) -> Figure:
@@ -85,10 +112,11 @@ TABLE = Item(
         ),
         Claim("with a table and kept corrections they do, too", falls_to_rounding([KEPT], [0.5, 1.0])),
         Claim(
-            "with a table every step from 0.05/L to 1/L falls to rounding, or is still falling when the rounds end",
-            _ranges,
+            "with a table every step from 0.05/L to 1/L falls to rounding, or still falls when the rounds end: convex problems",
+            _ranges(("quadratic", "logistic")),
             scales=("paper",),
         ),
+        Claim("… and networks", _ranges(("network",)), scales=("paper",)),
         Claim(
             "on networks the table ends at least a hundred times lower than the paper's rule",
             lower_by(100, FRESH, RULE, 1.0),
@@ -100,8 +128,8 @@ TABLE = Item(
             scales=("paper",),
         ),
         Claim(
-            "kept corrections take at most a quarter more rounds than fresh ones",
-            median_ratio_at_most(1.25, "rounds", KEPT, FRESH, "rounds, kept against fresh (median ratio)", step=1.0),
+            "at η̄ = 1/L kept corrections take at most a quarter more rounds than fresh ones",
+            _kept_against_fresh,
             scales=("paper",),
         ),
     ),

@@ -4,6 +4,7 @@ from . import oracles, plan, problems, stop
 from .advice import advise
 from .algorithms import (
     METHODS,
+    ef21,
     fedavg,
     fedlin,
     fednova,
@@ -46,8 +47,8 @@ __all__ = [
     "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
     "Exchange", "Gradients", "History", "HostLostError", "InputError", "Interrupted",
     "Known", "Method", "OneByOne", "Repeat", "Resources",
-    "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "fedavg", "fedlin",
-    "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled", "loopback",
+    "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "ef21", "fedavg",
+    "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled", "loopback",
     "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
     "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
 ]  # fmt: skip

@@ -34,7 +34,7 @@ from .messages import Levels, Signs, Sparse
 from .wire import Packed, dense
 
 MOST_LEVELS = 2**24  # whole numbers up to here are exact in every precision
-DIFFERENCE = "difference"
+DIFFERENCE: Literal["difference"] = "difference"
 # What is kept from message to message: error feedback (True), nothing (False), or what the receiver holds (at both ends)
 Kept = bool | Literal["difference"]
 
@@ -58,6 +58,13 @@ class Compressor(abc.ABC):
     def differs(self) -> bool:
         """Whether what is sent is the difference to what the receiver holds."""
         return self.memory == DIFFERENCE
+
+    def with_memory(self, memory: Kept) -> Compressor:
+        """The same compressor with this kind of memory."""
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if "memory" not in own:
+            raise InputError(f"{self} has no choice of memory, {memory!r} is asked for: make memory a field of it")
+        return type(self)(**{**own, "memory": memory})
 
     def wire_size(self, dim: int, dtype: Any = "float64") -> int:
         """Bytes of one compressed vector of this length.

@@ -25,7 +25,19 @@ from .errors import InputError, unknown
 from .local import Local
 from .oracles import Full
 from .problems.client import ClientLoss
-from .protocol import Algorithm, AtServer, Cohort, Diagnostics, Exchange, OneByOne, Program, Repeat, Step, exchanges
+from .protocol import (
+    Algorithm,
+    AtServer,
+    Cohort,
+    Diagnostics,
+    Exchange,
+    OneByOne,
+    Program,
+    Repeat,
+    Step,
+    exchanges,
+    unseen,
+)
 from .randomness import tag
 from .recipe import Method, as_method
 from .signatures import Endpoint, Receive
@@ -177,10 +189,10 @@ class Compressed:
             account = account._replace(endpoint=self._endpoint(endpoint))
         return inner._replace(send=send, client=client, receive=receive, prepare=prepare, account=account)
 
-    def _endpoint(self, inner: Endpoint) -> Endpoint | None:
+    def _endpoint(self, inner: Endpoint) -> Endpoint:
         """Where a client's local path ended, as the server hears it; differences do not tell."""
         if _differs(self.up) or _differs(self.down):
-            return None
+            return unseen
         return lambda down, up: inner(_dense(down), _dense(up))
 
     def __str__(self) -> str:

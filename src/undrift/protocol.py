@@ -132,11 +132,19 @@ def once(steps: Any, sizes: Any) -> Gradients:
     return Gradients(0 * steps + 1)
 
 
+def unseen(down: Any, up: Any) -> jax.Array:
+    """The end of a local path that messages do not tell (they are differences to what their receiver holds): not a number."""
+    real = next(leaf.dtype for leaf in jax.tree.leaves(up) if jnp.issubdtype(leaf.dtype, jnp.inexact))
+    return jnp.full((1,), jnp.nan, real)
+
+
 class Account(NamedTuple):
     """What is only counted or shown of an exchange."""
 
     work: signatures.Work = no_work
-    endpoint: signatures.Endpoint | None = None  # for the drift
+    endpoint: signatures.Endpoint | None = (
+        None  # for the drift, up to a shift that all share; None: there is no local path
+    )
     on_wire: bool = True  # False: nothing leaves the machine (centralised baselines)
     # Over which link messages are counted: "down" (server → client), "up" (client → server), "peer" (client → client) or
     # "none" (already there)

@@ -86,7 +86,9 @@ class Case(NamedTuple):
     gradients_absent: Callable[[Any], Any] | None = None  # the same where clients may miss rounds
     start_gradients: int = 0
     federated: bool = True
-    parallel: bool = True  # several local paths at once, so that they can drift apart
+    parallel: bool | None = (
+        True  # several local paths at once, so that they can drift apart; None: messages do not tell
+    )
     first_down: int = 0  # in round 1, where it differs
     opening_down: int | None = None  # the first message of a round, where a round has several
     absent_down: int = 0  # what that message holds besides where clients may have missed the last round
@@ -110,6 +112,9 @@ FEDLIN: dict[str, Any] = {
 
 CASES: dict[str, Case] = {
     "fedsgd": Case(lambda eta: ud.fedsgd(eta=eta), VECTOR, VECTOR, gradients=lambda tau: 0 * tau + 1, parallel=False),
+    "ef21": Case(
+        lambda eta: ud.ef21(eta=eta, up=ud.top_k(2)), TOP, VECTOR, gradients=lambda tau: 0 * tau + 1, parallel=False
+    ),
     "fedavg": Case(lambda eta: ud.fedavg(eta=eta), VECTOR, VECTOR),
     "fedprox": Case(lambda eta: ud.fedprox(eta=eta, beta=0.5), VECTOR, VECTOR),
     "fednova": Case(lambda eta: ud.fednova(eta=eta), VECTOR + 4, VECTOR),
@@ -125,6 +130,19 @@ CASES: dict[str, Case] = {
         opening_down=TOP,
         **FEDLIN,
     ),
+    "fedlin table": Case(
+        lambda eta: ud.fedlin(eta=eta, table=True, up=ud.top_k(2, memory="difference")),
+        VECTOR + TOP,
+        2 * VECTOR,
+        opening_down=VECTOR,
+        **FEDLIN,
+    ),
+    "fedlin one exchange": Case(
+        lambda eta: ud.fedlin(eta=eta, table=True, exchanges=1, up_model=ud.top_k(2)),
+        VECTOR + TOP,
+        2 * VECTOR,
+        **{**FEDLIN, "absent_down": 0, "gradients_absent": None},
+    ),
     "fedtrack": Case(
         lambda eta: ud.fedtrack(eta=eta / 4),
         2 * VECTOR,
@@ -134,6 +152,14 @@ CASES: dict[str, Case] = {
         gradients=lambda tau: SAMPLES + tau - 1,
     ),
     "fedavg compressed": Case(lambda eta: ud.compressed(ud.fedavg(eta=eta), up=ud.top_k(2)), TOP, VECTOR),
+    "fedavg differences": Case(
+        lambda eta: ud.compressed(
+            ud.fedavg(eta=eta), up=ud.top_k(2, memory="difference"), down=ud.top_k(2, memory="difference")
+        ),
+        TOP,
+        TOP,
+        parallel=None,
+    ),
     "sequential_fl": Case(lambda eta: ud.sequential_fl(eta=eta), VECTOR, VECTOR, parallel=False),
     "gd": Case(lambda eta: ud.gd(eta=eta), 0, 0, federated=False),
     "sgd": Case(lambda eta: ud.sgd(eta=eta, batch=2), 0, 0, federated=False),

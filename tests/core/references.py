@@ -104,6 +104,16 @@ def fedsgd(w: World, eta: float) -> Iterator[Vector]:
         yield x
 
 
+def ef21(w: World, eta: float, up: Any) -> Iterator[Vector]:
+    x, h = w.x0, np.zeros((w.m, w.x0.size))
+    for t, cohort in w.rounds:
+        for i in {i for i, _ in cohort}:
+            h[i], _ = transmit(up, h[i], w.G(i, x, t, "gradient", 0), partial(w.key, t, "gradient", i))
+        if cohort:
+            x = x - eta * (w.w @ h)
+        yield x
+
+
 def fedavg(w: World, eta: float, beta: float = 0.0, server_eta: float = 1.0, momentum: float = 0.0) -> Iterator[Vector]:
     x = w.x0
     for t, cohort in w.rounds:
@@ -230,6 +240,9 @@ def transmit(compressor: Any, error: Vector, v: Vector, key: Callable[[], jax.Ar
         return v, error
     if not compressor.memory:
         return squeeze(compressor, v, key), error
+    if compressor.memory == "difference":  # what arrives is what both ends hold
+        held = error + squeeze(compressor, v - error, key)
+        return held, held
     sent = squeeze(compressor, error + v, key)
     return sent, error + v - sent
 

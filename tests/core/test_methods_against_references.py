@@ -49,6 +49,7 @@ METHODS = {
     ),
     "scaffold option 2": (ud.scaffold(eta=0.02), lambda w: ref.scaffold(w, 0.02, 2)),
     "fedlin": (ud.fedlin(eta=0.03), lambda w: ref.fedlin(w, 0.03)),
+    "ef21": (ud.ef21(eta=0.03, up=ud.random_k(2)), lambda w: ref.ef21(w, 0.03, ud.random_k(2, memory="difference"))),
 }
 
 # FedLin's variants; random compressors share the library's draws with the reference

@@ -57,6 +57,7 @@ BOTH_WAYS = {"up": ud.top_k(2), "down": ud.top_k(2)}
 
 CASES: dict[str, Case] = {
     "fedsgd": Case(lambda: ud.fedsgd(eta=0.1), least_squares, {}),
+    "ef21": Case(lambda: ud.ef21(eta=0.05, up=ud.top_k(1)), logistic, HARD),
     "fedavg": Case(lambda: ud.fedavg(eta=0.05), logistic, HARD),
     "fedavg, Adam at the server": Case(lambda: ud.fedavg(eta=0.05, server=optax.adam(0.1)), logistic, UNEQUAL),
     "fedprox": Case(lambda: ud.fedprox(eta=0.05, beta=0.5), least_squares, UNEQUAL),
@@ -69,6 +70,17 @@ CASES: dict[str, Case] = {
     "fedlin": Case(lambda: ud.fedlin(eta=0.05, **BOTH_WAYS), logistic, UNEQUAL),
     "fedlin, hard": Case(lambda: ud.fedlin(eta=0.05, up=ud.random_k(2), down=ud.quantise(3)), least_squares, HARD),
     "fedlin, 32 bits": Case(lambda: ud.fedlin(eta=0.05, **BOTH_WAYS), lambda: logistic("float32"), UNEQUAL, 1e-6),
+    "fedlin, table": Case(
+        lambda: ud.fedlin(eta=0.05, table=True, up=ud.top_k(1, memory="difference")), least_squares, HARD
+    ),
+    "fedlin, one exchange": Case(
+        lambda: ud.fedlin(eta=0.05, table=True, exchanges=1, up_model=ud.random_k(2)), logistic, HARD
+    ),
+    "fedlin, models": Case(
+        lambda: ud.fedlin(eta=0.05, up_model=ud.top_k(2), down_model=ud.top_k(1, memory="difference")),
+        logistic,
+        UNEQUAL,
+    ),
     "fedtrack": Case(lambda: ud.fedtrack(eta=0.02, order="uniform"), least_squares, UNEQUAL),
     "fedavg, compressed": Case(
         lambda: ud.compressed(ud.fedavg(eta=0.05), up=ud.top_k(2), down=ud.top_k(2)), logistic, HARD

@@ -77,7 +77,7 @@ def advise(
     for entry in steps:
         per_client(entry, problem.clients)  # refuses what are not local steps
     resources = Resources.of(problem.clients, speeds, link)
-    options = options_for(problem, methods)
+    options = options_for(problem, methods, everyone=_everyone(participation, failures))
     run = Run.of(options[0].make(1.0, 1), problem, 0, seed=seed, x0=x0, oracle=oracle)
     plan = {"oracle": oracle, "participation": participation, "failures": failures}
     goal, start = _goal(problem, run.x0, on, target, absolute)
@@ -102,6 +102,10 @@ def advise(
     if measure:
         made = _measured(made, rounds, seed, x0, plan, measured_local_steps, factors, progress)
     return _decided(made, models, seed)
+
+
+def _everyone(participation: Participation | None, failures: float) -> bool:
+    return not failures and isinstance(participation, Everyone | None)
 
 
 def _goal(problem: Problem, x0: np.ndarray, on: str, target: float, absolute: bool) -> tuple[Goal, float]:
@@ -136,7 +140,7 @@ def _models(problem: Problem, x0: np.ndarray, goal: Goal, plan: dict[str, Any]) 
         return None, f"no theory predicts when the {goal.column} is reached"
     if not oracle.exact:
         return None, f"gradients are {oracle}, and predictions are made for exact ones"
-    if plan["failures"] or not isinstance(plan["participation"], Everyone | None):
+    if not _everyone(plan["participation"], plan["failures"]):
         return None, "not everyone takes part in every round, and predictions are made for full participation"
     try:
         models = Models(problem, np.asarray(x0, np.float64), goal.value)

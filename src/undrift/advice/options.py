@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..algorithms import METHODS
-from ..compression import TopK
+from ..compression import Compressor
 from ..errors import InputError, unknown
 from ..problems.base import Problem
 from ..recipe import Factory, Method
 from ..theory.known import Known
-from ..theory.methods import ADVISED, ADVISED_ON_NETWORKS, known_of
+from ..theory.methods import ADVISED, ADVISED_ON_NETWORKS, ADVISED_WITH_COHORTS, known_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +43,10 @@ class Option:
         return self.known.local != "none"
 
     @property
-    def down(self) -> TopK | None:
-        return self.settings.get("down")
+    def links(self) -> dict[str, Compressor]:
+        """The compressors of up- and down-link, where there are any."""
+        made = self.make(1.0, 1).parameters
+        return {name: made[name] for name in ARROWS if made.get(name) is not None}
 
     @property
     def reference(self) -> bool:
@@ -79,10 +81,14 @@ class Option:
 ARROWS = {"up": "↑", "down": "↓"}
 
 
-def options_for(problem: Problem, names: Sequence[str | Factory] | None = None) -> list[Option]:
-    """The options that make sense on this problem: methods of the library by name, a user's own by their factories."""
+def options_for(problem: Problem, names: Sequence[str | Factory] | None = None, everyone: bool = True) -> list[Option]:
+    """The options that make sense on this problem: methods of the library by name, a user's own by their factories.
+
+    `everyone`: whether all clients take part in every round; elsewhere those are considered too that remember the absent.
+    """
     measured = smoothness_of(problem) is None
-    wanted: Sequence[Any] = names or (ADVISED_ON_NETWORKS if measured else ADVISED)
+    usual = (*(ADVISED_ON_NETWORKS if measured else ADVISED), *(() if everyone else ADVISED_WITH_COHORTS))
+    wanted: Sequence[Any] = names or usual
     found = [option for given in wanted for option in _options(given, problem)]
     if measured:  # where nobody knows L, some have no rule for their other parameters
         found = [option for option in found if _can_be_made(option)]
@@ -100,8 +106,8 @@ def _options(given: str | Factory, problem: Problem) -> list[Option]:
         )
     if not isinstance(given, str):
         return [Option(_name(given), given, _with_its_number(given), problem)]
-    if given not in ADVISED:
-        raise unknown("method that the adviser knows", given, ADVISED)
+    if given not in (*ADVISED, *ADVISED_WITH_COHORTS):
+        raise unknown("method that the adviser knows", given, (*ADVISED, *ADVISED_WITH_COHORTS))
     name, _, variant = given.partition("+")
     known = known_of(METHODS[name])
     if not known.suits(problem):

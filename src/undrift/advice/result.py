@@ -77,9 +77,9 @@ class Candidate:
         if self.step is None:
             return name
         values = self.option.written(self.step, self.steps)
-        inside = ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values.items())
-        down = f" --down top_k:{self.option.down.k}" if self.option.down is not None else ""
-        return f"--method {name}:{inside}{down}"
+        inside = ",".join(f"{key}={_word(value)}" for key, value in values.items())
+        links = "".join(f" --{link} {_link_word(one)}" for link, one in self.option.links.items())
+        return f"--method {name}:{inside}{links}"
 
     def words(self) -> dict[str, Any]:
         """For machines."""
@@ -89,7 +89,7 @@ class Candidate:
             "label": self.label,
             "local_steps": [int(t) for t in self.steps] if self.option.local else [1],
             "reference": self.option.reference,
-            "compression": None if self.option.down is None else str(self.option.down),
+            "compression": ", ".join(map(str, self.option.links.values())) or None,
             "prediction": self.how,
             "reaches": self.reaches,
             "step": self.step,
@@ -103,6 +103,18 @@ class Candidate:
             "guaranteed_rounds": None if guarantee is None else guarantee.rounds,
             "guaranteed_step": None if guarantee is None else guarantee.numbers,
         }
+
+
+def _word(value: Any) -> str:
+    """A value as a flag takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _link_word(link: Any) -> str:
+    """A compressor as a flag takes it; those that the adviser considers are TOP-k."""
+    return f"top_k:{link.k}{'' if link.memory is True else f',memory={_word(link.memory)}'}"
 
 
 @dataclasses.dataclass(frozen=True)

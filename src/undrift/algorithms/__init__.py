@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..recipe import Method
 from .centralised import gd, iag, sgd
+from .ef21 import ef21
 from .fedavg import fedavg, fedprox
 from .fedlin import fedlin
 from .fednova import fednova
@@ -18,6 +19,7 @@ from .split import sflv1, sflv2, ssl
 
 METHODS: dict[str, Callable[..., Method]] = {
     "fedsgd": fedsgd,
+    "ef21": ef21,
     "fedavg": fedavg,
     "fedprox": fedprox,
     "fednova": fednova,
@@ -35,6 +37,6 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 
 __all__ = [
-    "METHODS", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffold",
+    "METHODS", "ef21", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffold",
     "sequential_fl", "sflv1", "sflv2", "sgd", "ssl",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ Where nobody misses rounds a client keeps the x it was told last, and hears g al
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -19,9 +20,10 @@ import jax.numpy as jnp
 from ..compression import Compressor, arrived, feedback, receiver_memory, sender_memory
 from ..errors import InputError
 from ..links import Compressed
-from ..protocol import Algorithm, Cohort
+from ..protocol import Algorithm, Cohort, unseen
 from ..randomness import tag
-from ..signatures import Send
+from ..signatures import Endpoint, Send
+from ..wire import dense
 
 
 class Server(NamedTuple):
@@ -63,6 +65,11 @@ class Links:
     def holds(self) -> bool:
         """Whether the server keeps something of every G_i."""
         return self.table or (self.up is not None and self.up.differs)
+
+    def endpoint(self, end: Callable[[Any], Any]) -> Endpoint:
+        """Where a local path ended, `end(up)` being the part of a message that tells."""
+        told = self.up_model is None or not self.up_model.differs
+        return (lambda down, up: dense(end(up))) if told else unseen
 
     # ----- memory at the start
     def server(self, x: jax.Array) -> tuple[Server, Slot]:

@@ -95,8 +95,8 @@ def fedlin(
     check_flag("table", table)
     by_difference = down if down is not None and down.differs else None
     fresh = _check_exchanges(exchanges, correction, by_difference, down_model)
-    if every_round and exchanges == 2:  # then what is kept is fresh
-        fresh = True
+    if every_round and exchanges == 2 and up is None:
+        fresh = True  # what the server holds of G_i is ∇f_i(x) itself
     links = Links(
         up,
         None if by_difference is not None else down,
@@ -134,7 +134,7 @@ def fedlin(
         return at(x, G, sent), h
 
     work = (lambda steps, sizes: Gradients(steps - 1)) if known else every_step
-    account = Account(work, endpoint=None if links.moves else lambda message, y: y)
+    account = Account(work, links.endpoint(lambda up: up))
     local_steps = Exchange("local", send_direction(known), take_local_steps, links.average, account)
     first_steps = local_steps._replace(send=send_direction(known, "g_1"))
     gradient = Exchange("gradient", send_x, upload_gradient, links.direct, Account(once))
@@ -171,7 +171,7 @@ def _one_exchange(eta: Any, links: Links, every_round: bool, fresh: bool) -> Alg
     def first_gradient(sent: Sent, x: jax.Array, local: Local) -> tuple[Sent, Any]:
         return links.upload_first(sent, local.gradient(x))
 
-    account = Account(every_step, endpoint=None if links.moves else lambda message, up: up[0])
+    account = Account(every_step, links.endpoint(lambda up: up[0]))
     turn = Exchange("local", send_direction(False), take_turn, receive, account)
     return Algorithm(
         round=(turn,),

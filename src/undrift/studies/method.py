@@ -22,6 +22,7 @@ from ..protocol import exchanges
 from ..recipe import Factory, Method, Surroundings, method
 from ..theory.known import Known
 from ..theory.methods import known_of
+from . import schema
 from .build import COMPRESSORS, build_schedule
 from .own import MARK, is_own, own_module
 from .paths import absolute_method
@@ -105,9 +106,9 @@ class StudyMethod:
         return up, down
 
     @property
-    def own_links(self) -> bool:
-        """Whether the method knows compression itself (FedLin), or has it put around it."""
-        return set(LINKS) <= set(parameters_of(self.factory))
+    def own_links(self) -> tuple[str, ...]:
+        """The compressors that the method takes itself (FedLin, EF21); others are put around it."""
+        return tuple(name for name, one in parameters_of(self.factory).items() if is_link(one.annotation))
 
     @property
     def title(self) -> str:
@@ -136,7 +137,9 @@ class StudyMethod:
         check(method_table(self.factory), self.words(), self.name, f"{self.name}: ")
         for key, entry in self.parameters.items():
             for single in entry if isinstance(entry, list) else [entry]:
-                if isinstance(single, Mapping):
+                if key in self.own_links:
+                    construct(single, COMPRESSORS, "compressor")
+                elif isinstance(single, Mapping):
                     if not is_schedule(single):
                         raise InputError(f"{self.name}: {key} must be {NUMBERS_RULE}, got {shown(single)}")
                     build_schedule(single)
@@ -151,12 +154,14 @@ class StudyMethod:
         options = {key: values.pop(key) for key in OPTIONS if key in values and solves}
         if options:
             values["solver"] = solver_from(**options)
-        up, down = self.compressors
-        made = self.factory(**values, up=up, down=down) if self.own_links else self.factory(**values)
-        if (up is None and down is None) or self.own_links:
+        values |= {k: construct(values[k], COMPRESSORS, "compressor") for k in self.own_links if k in values}
+        links = {name: link for name, link in zip(LINKS, self.compressors, strict=True) if link is not None}
+        made = self.factory(**values, **{name: link for name, link in links.items() if name in self.own_links})
+        around = {name: link for name, link in links.items() if name not in self.own_links}
+        if not around:
             self._check_exchange(made)
             return made
-        return compressed(made, up=up, down=down, exchange=self.exchange)
+        return compressed(made, **around, exchange=self.exchange)
 
     def _check_exchange(self, made: Method) -> None:
         """Refuse the name of an exchange that nothing would be done with."""
@@ -167,6 +172,11 @@ class StudyMethod:
         raise InputError(
             f"{self.name} {why}, so exchange = {self.exchange!r} means nothing: leave it out (its exchanges: {names})"
         )
+
+
+def is_link(annotation: Any) -> bool:
+    """Whether a parameter takes a compressor."""
+    return annotation in (Compressor, Compressor | None)
 
 
 def is_schedule(entry: Any) -> bool:
@@ -201,7 +211,7 @@ def parameters_of(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     own = {
         name: parameter
         for name, parameter in given.items()
-        if (is_plain(parameter.annotation) or name in LINKS) and name not in Surroundings._fields
+        if (is_plain(parameter.annotation) or is_link(parameter.annotation)) and name not in Surroundings._fields
     }
     return {**own, **OPTIONS} if "solver" in given else own
 
@@ -216,7 +226,9 @@ def method_table(factory: Callable[..., Any], name: str = "method", kind: Any = 
         key: (of, None) for key, of in field_types(MethodWords).items() if key != "name"
     }
     for key, one in parameters_of(factory).items():
-        if key not in keys:
+        if is_link(one.annotation):
+            keys[key] = (schema.Compressor | None, None)
+        elif key not in keys:
             keys[key] = (_or_grid(one.annotation, key in traced), None if one.default is one.empty else one.default)
     return make_table(name, factory, {"name": kind}, keys)
 

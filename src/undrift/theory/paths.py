@@ -189,6 +189,36 @@ class Preconditioned(Path):
         return np.stack([self.q.mean(LocalSteps.of(self.q, step / counts, self.steps).matrices()) for step in grid])
 
 
+class Differing(Preconditioned):
+    """x⁺ = x − Q g with g = Σ w_i h_i, h_i ← h_i + TOP-k(∇f_i(x) − h_i): differences on the up-link, everyone there.
+
+    FedLin's h_i are ∇f_i(x_0) at the start and follow a round's steps; EF21's are zero and go before its step (`leads`).
+    """
+
+    def __init__(self, recursion: Recursion, leads: bool = False) -> None:
+        super().__init__(recursion)
+        self.leads = leads
+
+    def play(self, grid: np.ndarray) -> Iterator[np.ndarray]:
+        Q, up = self.matrices(grid), self.recursion.values(self.recursion.step)["up"]
+        x = np.repeat(self.x0[:, None], len(grid), axis=1)
+        h = np.zeros((self.q.clients, *x.shape)) if self.leads else self.q.gradients(x)
+        while True:
+            yield x
+            h = self._heard(h, x, up.k) if self.leads else h
+            x = x - (Q @ self.q.mean(h).T[:, :, None])[:, :, 0].T
+            h = h if self.leads else self._heard(h, x, up.k)
+
+    def _heard(self, h: np.ndarray, x: np.ndarray, k: int) -> np.ndarray:
+        new = self.q.gradients(x) - h  # (m, d, grid)
+        columns = np.moveaxis(new, 2, 1).reshape(-1, self.q.dim, 1)
+        kept = _top(columns, k).reshape(new.shape[0], new.shape[2], self.q.dim)
+        return h + np.moveaxis(kept, 1, 2)
+
+    def matrices(self, grid: np.ndarray) -> np.ndarray:
+        return grid[:, None, None] * np.eye(self.q.dim) if self.leads else super().matrices(grid)
+
+
 class Tracked(Preconditioned):
     """FedTrack, cyclic: y_ℓ = x − η D_ℓ g, D_{ℓ+1} = D_ℓ + I − η Σ (H_ij D at the last refresh of j)."""
 

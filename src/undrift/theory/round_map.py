@@ -155,6 +155,27 @@ def fedlin(problem: Any, eta: float, steps: Any = 1) -> RoundMap:
     return _towards_optimum("fedlin", q, lambda g: q.mean(local.apply(g[None])), q.mean(local.matrices()))
 
 
+def fedlin_one_exchange(problem: Any, eta: Any, steps: Any = 1, fresh: bool = False) -> RoundMap:
+    """State (x, G_1, …, G_m), g = Σ w_i G_i: y_i = x − η_iS_i(∇f_i(x) − G_i + g), or −η_iS_i g (`fresh`); G_i⁺ = ∇f_i(x).
+
+    SCAFFOLD's option 1 with η_i = η̄/τ_i, begun with G_i = ∇f_i(x_0).
+    """
+    q = Quadratics.of(problem)
+    m, d = q.clients, q.dim
+    local = LocalSteps.of(q, np.asarray(eta, float) / per_client(steps, m)[:, None, None], steps)
+
+    def apply(state: np.ndarray) -> np.ndarray:
+        x, own = state[:d], state[d:].reshape(m, d, -1)
+        common, gradients = q.mean(own), q.gradients(x)
+        back = local.apply(np.broadcast_to(common, own.shape) if fresh else gradients - own + common)  # x − y_i
+        return np.concatenate([x - q.mean(back), gradients.reshape(m * d, -1)])
+
+    def start(x0: np.ndarray) -> np.ndarray:
+        return np.concatenate([x0, q.gradients(x0[:, None])[:, :, 0].ravel()])
+
+    return RoundMap("fedlin", q, (m + 1) * d, apply, start, lambda states: states[:d])
+
+
 def fedavg(problem: Any, eta: float, steps: Any = 1, server_eta: float = 1.0) -> RoundMap:
     """x⁺ = x − η_s Σ w_i ηS_i ∇f_i(x) (FedLin, Proposition 1 with β = 0)."""
     return dataclasses.replace(fedprox(problem, eta, steps, 0.0, server_eta), method="fedavg")

@@ -9,13 +9,14 @@ from ...algorithms import METHODS
 from ...recipe import Method
 from ..known import Known
 from .averaging import FEDAVG, FEDNOVA, FEDPROX, SCAFFOLD, SFLV1, SFLV2
-from .centralised import FEDSGD, GD, IAG, SGD
+from .centralised import EF21, FEDSGD, GD, IAG, SGD
 from .fedlin import FEDLIN, FEDTRACK
 from .fedsplit import FEDSPLIT
 from .sequential import SEQUENTIAL_FL, SSL
 
 KNOWN: dict[str, Known] = {
     "fedsgd": FEDSGD,
+    "ef21": EF21,
     "fedavg": FEDAVG,
     "fedprox": FEDPROX,
     "fednova": FEDNOVA,
@@ -34,9 +35,11 @@ KNOWN: dict[str, Known] = {
 
 # What `advise` and `compare` take where nobody says, in the order of their tables. On networks: what needs no constants.
 ADVISED = (
-    "fedsgd", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "fedlin", "fedlin+top_k", "fedtrack",
-    "sequential_fl", "gd",
+    "fedsgd", "ef21", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "fedlin", "fedlin+top_k", "fedlin+difference",
+    "fedlin+one_exchange", "fedtrack", "sequential_fl", "gd",
 )  # fmt: skip
+# Besides, where clients may miss rounds: what keeps the gradients of those that do.
+ADVISED_WITH_COHORTS = ("fedlin+table", "fedlin+table_one_exchange", "fedtrack+table")
 ADVISED_ON_NETWORKS = ("fedsgd", "fedavg", "fednova", "scaffold", "fedlin", "sequential_fl")
 COMPARED = ("fedavg", "fedprox", "fednova", "fedsplit", "fedsgd", "gd", "scaffold", "fedlin")
 COMPARED_ON_NETWORKS = ("fedavg", "fednova", "scaffold", "sequential_fl")

@@ -1,19 +1,23 @@
-"""Gradient steps on f itself: FedSGD, and the baselines that hold all data in one place."""
+"""Gradient steps on f itself: FedSGD, EF21, and the baselines that hold all data in one place."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from ...compression import DIFFERENCE, TopK, top_k
 from ...engine.description import Run
 from ...errors import InputError
 from ...oracles import MiniBatch
+from ...problems.base import Problem
 from ...problems.pooled import Pooled
-from .. import centralised, closed_form, round_map
+from .. import centralised, closed_form, ef21, round_map
 from ..bound import require_positive, required
-from ..known import Chosen, Known, per_round
+from ..known import Chosen, Known, Usual, per_round, three_digits
 from ..needs import constants_of, need_bounded_variance, need_everyone, need_plain, not_in_closed_form, setting
+from ..paths import Differing, Path, Recursion
 
 GREY = "#8C8C8C"
 
@@ -74,6 +78,52 @@ FEDSGD = Known(
     local="none",
     rule=GD.rule,
     colour="#000000",
+)
+
+
+def _ef21_delta(run: Run) -> float:
+    return float(setting(run, "up").with_memory(DIFFERENCE).contraction(run.problem.dim))
+
+
+def _ef21_step(run: Run) -> Chosen:
+    theorem = "EF21, Theorem 2"
+    need_everyone(run, theorem)
+    need_plain(run, theorem)
+    if not run.oracle.exact:
+        raise InputError(f"{theorem} assumes exact gradients, got {run.oracle}: give eta")
+    c = constants_of(run)
+    L = required(theorem, "L-smoothness of every f_i", "L", c.L, not_in_closed_form(run))
+    if c.pl is not None and c.pl > 0 and c.mu is not None and c.mu >= 0 and c.zeta_star_sq is not None:
+        return Chosen.of(ef21.pl(c, _ef21_delta(run)))
+    return Chosen({"eta": ef21.step_size(float(L), 0.0, _ef21_delta(run))}, f"{theorem}, its step for smooth f")
+
+
+def _ef21_usual_step(problem: Problem, steps: Any, given: Mapping[str, Any]) -> Usual:
+    L, up = problem.constants.L, given.get("up") or _ef21_link(problem)
+    delta = up.with_memory(DIFFERENCE).contraction(problem.dim)
+    why = f"1/(L(1 + √(2β/θ))), EF21's Theorem 2, L = {L:.3g}, δ = {delta:.3g}"
+    return Usual(three_digits(ef21.step_size(L, 0.0, delta)), why)
+
+
+def _ef21_link(problem: Problem) -> TopK:
+    return top_k(max(1, problem.dim // 4))
+
+
+def _ef21_path(recursion: Recursion) -> Path | None:
+    known = isinstance(recursion.values(recursion.step)["up"], TopK)
+    return Differing(recursion, leads=True) if known else None
+
+
+EF21 = Known(
+    step=_ef21_step,
+    bound=lambda run, constants: ef21.pl(constants, _ef21_delta(run)),
+    path=_ef21_path,
+    scale=per_round,
+    usual_step=_ef21_usual_step,
+    usual=lambda problem, steps, given: {"up": Usual(_ef21_link(problem), "TOP-k with k = d/4")},
+    local="none",
+    rule="min{1/(L(1 + √(2β/θ))), θ/(2μ)}, θ = 1 − √(1 − 1/δ), β = (1 − 1/δ)/θ (EF21, Theorem 2)",
+    colour="#44AA99",
 )
 SGD = Known(step=_gd_step, rule="1/(2𝓛), 𝓛 = (1 − 1/b)L + max_j L_j/b (Gower et al. 2019, Theorem 3.1)", colour=GREY)
 IAG = Known(

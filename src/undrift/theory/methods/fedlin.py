@@ -13,12 +13,12 @@ from ...compression import Compressor, TopK, top_k
 from ...engine.description import Run
 from ...errors import InputError
 from ...problems.base import Problem
-from .. import closed_form, fedlin, fedtrack, round_map
+from .. import closed_form, ef21, fedlin, fedtrack, round_map
 from ..bound import Bound, required
 from ..constants import Constants
 from ..known import Chosen, Known, Usual, per_round, steps_beforehand, three_digits
 from ..needs import constants_of, need_bounded_variance, need_everyone, need_plain, not_in_closed_form, setting
-from ..paths import Path, Preconditioned, Recursion, Tracked, predicted
+from ..paths import Differing, Path, Preconditioned, Recursion, Tracked, predicted
 
 SHARES = (4, 10)  # TOP-k at the server keeps d/4 or d/10 entries
 
@@ -31,9 +31,24 @@ def _step(run: Run) -> Chosen:
     return Chosen(chosen.numbers, f"{chosen.theorem} (not covered: a first direction other than ∇f(x_1))")
 
 
+def _past_the_paper(run: Run) -> list[str]:
+    """What no theorem speaks of. A table changes nothing where nobody misses a round, and there what is kept is fresh."""
+    links = {name: setting(run, name) for name in ("up", "down", "up_model", "down_model")}
+    found = [f"{name}={link}" for name, link in links.items() if link is not None and (link.differs or "model" in name)]
+    if setting(run, "exchanges") == 1:
+        found.append("exchanges=1")
+    if setting(run, "correction") == "kept" and links["up"] is not None:
+        found.append("correction='kept'")
+    return found
+
+
 def _by_theorem(run: Run) -> Chosen:
     need_everyone(run, "FedLin's theorems")
     need_plain(run, "FedLin's theorems")
+    if beyond := _past_the_paper(run):
+        raise InputError(
+            f"FedLin's theorems are about the paper's own algorithm, here with {', '.join(beyond)}: give eta"
+        )
     up, down, c = setting(run, "up"), setting(run, "down"), constants_of(run)
     if up is None and down is None:
         return Chosen.of(_uncompressed(run, c))
@@ -61,7 +76,9 @@ def _uncompressed(run: Run, c: Constants) -> Bound:
     return fedlin.strongly_convex(c) if mu > 0 else fedlin.convex(c) if mu == 0 else fedlin.nonconvex(c)
 
 
-def _bound(run: Run, constants: Constants) -> Bound:
+def _bound(run: Run, constants: Constants) -> Bound | None:
+    if _past_the_paper(run):
+        return None
     down = setting(run, "down")
     if down is None:
         return fedlin.strongly_convex(constants, run.steps)
@@ -69,16 +86,29 @@ def _bound(run: Run, constants: Constants) -> Bound:
 
 
 def _map(q: Any, values: Mapping[str, Any], steps: Any) -> round_map.RoundMap:
+    if values["exchanges"] == 1:
+        return round_map.fedlin_one_exchange(q, values["eta"], steps, fresh=values["correction"] == "fresh")
     return round_map.fedlin(q, values["eta"], steps)
 
 
 def _path(recursion: Recursion) -> Path | None:
-    compressed = recursion.values(recursion.step)["down"] is not None
-    return Preconditioned(recursion) if compressed else predicted(recursion, _map)
+    """Of the links, TOP-k on one of them is played; what is predicted is what is measured where everyone takes part."""
+    v = recursion.values(recursion.step)
+    links = {name: v[name] for name in ("up", "down", "up_model", "down_model") if v[name] is not None}
+    if not links:
+        return predicted(recursion, _map)
+    (name, link), *more = links.items()
+    played = isinstance(link, TopK) and not more and v["exchanges"] == 2 and v["correction"] != "kept"
+    if played and name == "up" and link.differs:
+        return Differing(recursion)
+    return Preconditioned(recursion) if played and name == "down" and link.memory is True else None
 
 
 def _usual_step(problem: Problem, steps: Any, given: Mapping[str, Any]) -> Usual:
     L, up, down = problem.constants.L, given.get("up"), given.get("down")
+    if up is not None and up.differs and down is None:
+        delta = _contraction([up], problem.dim)
+        return Usual(three_digits(ef21.step_size(L, 0.0, delta)), f"1/(L(1 + √(2β/θ))), as EF21's, δ = {delta:.3g}")
     if up is None and down is None:
         return Usual(three_digits(fedlin.plain_step(L)), f"1/(6L), FedLin's Theorem 1, L = {L:.3g}")
     delta = _contraction([c for c in (up, down) if c is not None], problem.dim)
@@ -101,6 +131,10 @@ def _at_the_server(problem: Problem) -> list[dict[str, Any]]:
     return [{"down": top_k(k)} for k in keep]
 
 
+def _by_difference(problem: Problem) -> list[dict[str, Any]]:
+    return [{"up": top_k(link["down"].k, memory="difference")} for link in _at_the_server(problem)]
+
+
 FEDLIN = Known(
     step=_step,
     bound=_bound,
@@ -108,7 +142,13 @@ FEDLIN = Known(
     path=_path,
     scale=per_round,
     usual_step=_usual_step,
-    variants={"top_k": _at_the_server},
+    variants={
+        "top_k": _at_the_server,
+        "difference": _by_difference,
+        "one_exchange": lambda problem: [{"exchanges": 1}],
+        "table": lambda problem: [{"table": True}],
+        "table_one_exchange": lambda problem: [{"table": True, "exchanges": 1}],
+    },
     rule="1/(6L), 1/(10L), 1/(26L); 1/(12L) with noise; Theorems 6, 7, 8 where it is compressed (FedLin)",
     colour="#D55E00",
 )
@@ -117,11 +157,28 @@ FEDLIN = Known(
 def _fedtrack_step(run: Run) -> Chosen:
     need_everyone(run, "FedTrack's theorems")
     need_plain(run, "FedTrack's theorems")
+    _need_whole_links(run)
     parts = closed_form.fedtrack_smoothness(run.problem, int(setting(run, "batch") or 1))
     c = dataclasses.replace(constants_of(run), L_components=parts)
     if c.mu is not None and c.mu > 0:
         return Chosen.of(fedtrack.strongly_convex(c, run.steps))
     return Chosen.of(fedtrack.pl(c, run.steps) if c.pl is not None else fedtrack.nonconvex(c, run.steps))
+
+
+def _need_whole_links(run: Run) -> None:
+    links = [f"{name}={setting(run, name)}" for name in ("up", "down") if setting(run, name) is not None]
+    if links:
+        raise InputError(f"FedTrack's theorems are about whole messages, here with {', '.join(links)}: give eta")
+
+
+def _fedtrack_bound(run: Run, constants: Constants) -> Bound:
+    _need_whole_links(run)
+    return fedtrack.strongly_convex(constants, run.steps)
+
+
+def _fedtrack_path(recursion: Recursion) -> Path | None:
+    v = recursion.values(recursion.step)
+    return Tracked(recursion) if v["up"] is None and v["down"] is None else None
 
 
 def _fedtrack_usual_step(problem: Problem, steps: Any, given: Mapping[str, Any]) -> Usual:
@@ -132,9 +189,10 @@ def _fedtrack_usual_step(problem: Problem, steps: Any, given: Mapping[str, Any])
 
 FEDTRACK = Known(
     step=_fedtrack_step,
-    bound=lambda run, constants: fedtrack.strongly_convex(constants, run.steps),
-    path=Tracked,
+    bound=_fedtrack_bound,
+    path=_fedtrack_path,
     usual_step=_fedtrack_usual_step,
+    variants={"table": lambda problem: [{"table": True}]},
     suits=lambda problem: problem.finite_sum,
     rule="1/(18LH), L = max_ij L_ij (FedTrack, Theorems 1 to 3)",
     colour="#7B3294",

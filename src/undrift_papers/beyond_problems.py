@@ -116,5 +116,5 @@ def network_loss(x: jax.Array, data: dict[str, jax.Array]) -> jax.Array:
 
 def _outputs(x: Any, inputs: Any, numpy: Any) -> Any:
     W, rest = x[: HIDDEN * INPUTS].reshape(INPUTS, HIDDEN), x[HIDDEN * INPUTS :]
-    hidden = numpy.tanh(inputs @ W + rest[:HIDDEN])
+    hidden = numpy.tanh(inputs @ W + rest[None, :HIDDEN])
     return hidden @ rest[HIDDEN : 2 * HIDDEN] + rest[-1]

@@ -80,12 +80,10 @@ def _produce(work: Work) -> Data:
     at = np.arange(0, work["rounds"] + 1, every)
     jobs = [(oracle, way) for oracle in (NOISE, BATCHES) for way in WAYS if oracle == NOISE or way in WITH_BATCHES]
     for number, (oracle, way) in enumerate(jobs):
-        for one in _cases(work):
+        for place, one in enumerate(_cases(work), 1):
             for step, values in _means(work, one, WAYS[way], _oracles(work)[oracle], every).items():
                 curves.add(_panel(oracle, step), way, short(values), seed=one.number, round=at)
-            work.progress(
-                f"{oracle}: {way}", number * work["problems"] + one.number % 1000, len(jobs) * work["problems"]
-            )
+            work.progress(f"{oracle}: {way}", number * work["problems"] + place, len(jobs) * work["problems"])
     for oracle in (NOISE, BATCHES):
         for one in _cases(work):
             start = float(np.sum(np.asarray(one.problem.optimum.x) ** 2))

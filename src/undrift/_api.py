@@ -14,6 +14,7 @@ from .algorithms import (
     fedtrack,
     gd,
     iag,
+    scaffnew,
     scaffold,
     sequential_fl,
     sflv1,
@@ -48,7 +49,7 @@ __all__ = [
     "Exchange", "Gradients", "History", "HostLostError", "InputError", "Interrupted",
     "Known", "Method", "OneByOne", "Repeat", "Resources",
     "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "ef21", "fedavg",
-    "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled", "loopback",
-    "method", "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffold", "scaled_sign", "sequential_fl",
+    "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled", "loopback", "method",
+    "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffnew", "scaffold", "scaled_sign", "sequential_fl",
     "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
 ]  # fmt: skip

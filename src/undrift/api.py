@@ -48,7 +48,8 @@ def run(
 ) -> Result:
     """Simulate a method on a problem.
 
-    steps: τ — one number, one per client, `plan.random_steps(low, high)`, or a function (round, key) -> m numbers.
+    steps: τ — one number, one per client, `plan.random_steps(low, high)`, `plan.geometric_steps(p)`, or a function (round, key)
+    -> m numbers; methods that draw their own (Scaffnew) take none.
     participation: `plan.full()` (default), `uniform(n)`, `weighted(n)`, `permuted(n)`, `rule(f, n)`. failures: probability that
     a member of the cohort does not answer. oracle: `oracles.full()` (default), `minibatch(b)`, `noisy(variance)`. seed. x0:
     zeros by default. record_every: evaluate f and its gradients every so many rounds (NaN in between). keep_iterates: all

@@ -8,7 +8,8 @@ clients send in FedAvg, SCAFFOLD, FedNova), not models: a sparse model is not a 
 
 With difference memory both ends keep what the receiver holds: a client beside its memory, the server in the client's slot,
 so that each client is told what is new to it, however many rounds it missed. Models can be sent so too; both ends know the
-message that belongs to x_0 and begin with it.
+message that belongs to x_0 and begin with it. What arrives lags behind and catches up, so it suits values (gradients, models,
+moves); increments that the server adds up (SCAFFOLD's c_i⁺ − c_i) need error feedback, which delivers their sum.
 """
 
 from __future__ import annotations

@@ -303,6 +303,44 @@ def random_steps(low: int, high: int) -> RandomSteps:
     return RandomSteps(first, last)
 
 
+@dataclasses.dataclass(frozen=True)
+class GeometricSteps:
+    """τ(t) by a coin that all clients share, drawn anew in every round: P(τ = k) = (1 − p)^{k−1} p."""
+
+    p: float
+
+    @property
+    def mean(self) -> float:
+        """1/p"""
+        return 1 / self.p
+
+    def __str__(self) -> str:
+        return f"geometric_steps({self.p:g})"
+
+
+def geometric_steps(p: float) -> GeometricSteps:
+    """The same τ(t) for all clients, P(τ = k) = (1 − p)^{k−1} p: a coin that shows heads with probability p is tossed after
+    every local step, and heads end the round. 1/p steps on average.
+
+    >>> plan = Plan(3, full(), geometric_steps(0.25), failures=0.0, seed=0)
+    >>> plan.draw(first=1, count=2).steps
+    array([[3, 3, 3],
+           [1, 1, 1]])
+    """
+    return GeometricSteps(probability("p", p))
+
+
+def probability(name: str, given: Any) -> float:
+    """A number in (0, 1]; anything else is refused."""
+    number = isinstance(given, int | float | np.number) and not isinstance(given, bool | np.bool_)
+    if not number or not 0 < given <= 1:
+        raise InputError(
+            f"{name}, the probability that a common coin ends a round's local steps, must be a number in (0, 1], got "
+            f"{shown(given)}: 1/{name} is the mean number of steps, the same probability in every round"
+        )
+    return float(given)
+
+
 def trace(file: str | os.PathLike[str]) -> Absences:
     """The absences of a deployed run, from the file trace.jsonl in its directory: `ud.run(…, plan=trace(file))` plays them.
 
@@ -312,7 +350,7 @@ def trace(file: str | os.PathLike[str]) -> Absences:
     return read_trace(file)
 
 
-Steps = int | Sequence[int] | np.ndarray | RandomSteps | Choice
+Steps = int | Sequence[int] | np.ndarray | RandomSteps | GeometricSteps | Choice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -333,6 +371,8 @@ class Plan:
         self.participation.size(self.clients)  # refuses a cohort that is too large
         if isinstance(self.steps, RandomSteps):
             self._countable(np.asarray(self.steps.high))
+        elif isinstance(self.steps, GeometricSteps):
+            self._countable(np.asarray(int(self.steps.mean)))
         elif not callable(self.steps):
             self._given_steps  # noqa: B018 (refuses what are no steps)
 
@@ -353,7 +393,7 @@ class Plan:
 
     @property
     def same_for_all_seeds(self) -> bool:
-        drawn = callable(self.steps) or isinstance(self.steps, RandomSteps)
+        drawn = callable(self.steps) or isinstance(self.steps, RandomSteps | GeometricSteps)
         return isinstance(self.participation, Everyone) and self.failures == 0 and not drawn and self.absences is None
 
     @property
@@ -361,6 +401,14 @@ class Plan:
         """Whether the library draws it: then it follows from numbers; no function of a user's and no trace has a say."""
         drawn = not callable(self.steps) and type(self.participation) in (Everyone, Uniform, Weighted, Permuted)
         return drawn and self.absences is None
+
+    @property
+    def typical_steps(self) -> np.ndarray:
+        """τ_i of all clients where one round stands for all: the first one's, or the mean of a coin's tosses."""
+        if isinstance(self.steps, GeometricSteps):
+            return np.full(self.clients, round(self.steps.mean))
+        everyone = dataclasses.replace(self, participation=Everyone(), failures=0.0, absences=None)
+        return everyone.draw(1, 1).steps[0]
 
     def draw(self, first: int, count: int) -> Draw:
         """The plan of rounds first, …, first + count − 1 (round 1 is the first)."""
@@ -383,6 +431,9 @@ class Plan:
         if isinstance(self.steps, RandomSteps):
             where = (randomness.tag("steps"), np.asarray(rounds)[:, None], members)
             return randomness.integers(self.seed, self.steps.low, self.steps.high, *where)
+        if isinstance(self.steps, GeometricSteps):
+            tosses = randomness.geometric(self.seed, self.steps.p, randomness.tag("coin"), np.asarray(rounds))
+            return np.broadcast_to(self._countable(tosses)[:, None], shape)
         if callable(self.steps):
             drawn = [self._checked(self.steps(t, _user_key(self.seed, "steps", t)), t) for t in rounds]
             everyone = np.stack([np.broadcast_to(row, (self.clients,)) for row in drawn])

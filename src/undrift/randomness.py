@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 SHUFFLE_ROUNDS = 32
+GEOMETRIC_BITS = 31  # of the longest row of tails
 
 
 def tag(name: str) -> int:
@@ -60,6 +61,28 @@ def uniform(seed: int, *coordinates: Any) -> np.ndarray:
 def integers(seed: int, low: int, high: int, *coordinates: Any) -> np.ndarray:
     """Uniform integers in [low, high], both ends included."""
     return low + np.floor(uniform(seed, *coordinates) * (high - low + 1)).astype(np.int64)
+
+
+def geometric(seed: int, chance: float, *coordinates: Any) -> np.ndarray:
+    """How often a coin is tossed until it shows heads, which it does with this chance: P(k) = (1 − chance)^{k−1} chance.
+
+    k − 1 is the number of powers of q = 1 − chance above a uniform u, for P(u < q^k) = q^k. It is found bit by bit from
+    the squares of q, with products and comparisons alone: a logarithm may differ in its last place between machines, and a draw
+    may not. Draws end at 2³¹ − 1.
+
+    >>> geometric(0, 1.0, np.arange(3)), float(np.round(geometric(0, 0.25, np.arange(100_000)).mean(), 1))
+    (array([1, 1, 1]), 4.0)
+    """
+    below = uniform(seed, *coordinates)
+    squares = [1.0 - chance]
+    while len(squares) < GEOMETRIC_BITS:
+        squares.append(squares[-1] * squares[-1])
+    failures, power = np.zeros(below.shape, np.int64), np.ones(below.shape)
+    for bit in reversed(range(GEOMETRIC_BITS)):
+        longer = below < power * squares[bit]
+        failures += longer * np.int64(2**bit)
+        power = np.where(longer, power * squares[bit], power)
+    return 1 + np.minimum(failures, 2**31 - 2)
 
 
 def shuffled(index: Any, n: Any, keys: Any, xp: Any = np) -> Any:

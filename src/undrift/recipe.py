@@ -53,6 +53,12 @@ class Schedule(Protocol):
     def __call__(self, count: Any, /) -> Any: ...
 
 
+class DrawsSteps(Protocol):
+    """How a method draws its local steps itself: a plan's steps (hashable) from its parameters."""
+
+    def __call__(self, parameters: Mapping[str, Any], /) -> Any: ...
+
+
 class Wrapper(Protocol):
     """An algorithm made from another; hashable."""
 
@@ -83,6 +89,7 @@ class Recipe:
     asks: tuple[str, ...] = ()  # the surroundings it wants to know
     schedules: tuple[tuple[str, Schedule], ...] = ()  # numbers that change by round
     known: Any = dataclasses.field(default=None, compare=False)  # a `theory.Known`; decides nothing that is computed
+    draws: DrawsSteps | None = None  # the local steps, where they are part of the method; None: the user says them
 
     @property
     def split(self) -> bool:
@@ -122,6 +129,15 @@ class Method:
     def build(self, surroundings: Surroundings = ANYWHERE, round: Any = None) -> Algorithm:
         return self.recipe.build(self.numbers, surroundings, round)
 
+    @property
+    def drawn_steps(self) -> Any:
+        """The local steps that the method draws itself, for a plan; None where the user says them."""
+        return None if self.recipe.draws is None else self.recipe.draws(self.parameters)
+
+    def given(self, steps: Any) -> dict[str, Any]:
+        """The argument `steps` of a run, for whoever serves all methods alike: left out where the method draws them itself."""
+        return {"steps": steps} if self.recipe.draws is None else {}
+
     def wrapped(self, wrapper: Wrapper) -> Method:
         """The same method with its algorithm passed through `wrapper` (hashable)."""
         return dataclasses.replace(self, recipe=dataclasses.replace(self.recipe, wrap=(*self.recipe.wrap, wrapper)))
@@ -149,8 +165,11 @@ class Method:
 class Factory:
     """What `@method` returns: call it for a `Method`, read its signature for the parameters."""
 
-    def __init__(self, function: Build, centralised: bool, ordered: bool, known: Any = None) -> None:
+    def __init__(
+        self, function: Build, centralised: bool, ordered: bool, known: Any = None, draws: DrawsSteps | None = None
+    ) -> None:
         self.function, self.centralised, self.ordered, self.known = function, centralised, ordered, known
+        self.draws = draws
         self.name: str = getattr(function, "__name__", "method")
         given = inspect.signature(function)
         self.asks = tuple(name for name in given.parameters if name in Surroundings._fields)
@@ -186,9 +205,11 @@ class Factory:
             asks=self.asks,
             schedules=schedules,
             known=self.known,
+            draws=self.draws,
         )
         made = Method(recipe, numbers, waiting)
         made.build()  # lets the factory refuse bad values now, not inside a compiled program
+        made.drawn_steps  # noqa: B018 (and those that its steps cannot be drawn with)
         return made
 
 
@@ -201,24 +222,32 @@ def method(function: Build) -> Factory: ...
 
 
 @overload
-def method(*, centralised: bool = False, ordered: bool = False, known: Any = None) -> MethodDecorator: ...
+def method(
+    *, centralised: bool = False, ordered: bool = False, known: Any = None, draws: DrawsSteps | None = None
+) -> MethodDecorator: ...
 
 
 def method(
-    function: Build | None = None, *, centralised: bool = False, ordered: bool = False, known: Any = None
+    function: Build | None = None,
+    *,
+    centralised: bool = False,
+    ordered: bool = False,
+    known: Any = None,
+    draws: DrawsSteps | None = None,
 ) -> Factory | MethodDecorator:
     """Turn a function that returns an `Algorithm` into a method factory.
 
     centralised: it runs on the pooled problem. ordered: clients play in turn, so full participation means a fresh random order.
     known: what is known of it (`ud.Known`), which makes `eta="theorem"`, `advise`, `compare` and `explain` serve it.
+    draws: parameters -> local steps, where the method says how many there are (a coin, in Scaffnew); `steps` is then refused.
 
     >>> from undrift import fedavg
     >>> fedavg(eta=0.5).numbers
     {'eta': 0.5, 'server_eta': 1.0}
     """
     if function is None:
-        return functools.partial(Factory, centralised=centralised, ordered=ordered, known=known)
-    return Factory(function, centralised, ordered, known)
+        return functools.partial(Factory, centralised=centralised, ordered=ordered, known=known, draws=draws)
+    return Factory(function, centralised, ordered, known, draws)
 
 
 def as_method(given: Any) -> Method:

@@ -29,6 +29,7 @@ MODULES = (
     "beyond_noise",
     "beyond_fedtrack",
     "beyond_ef21",
+    "beyond_scaffnew",
 )
 
 

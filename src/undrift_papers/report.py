@@ -27,7 +27,7 @@ PAPERS = {
     "ssl": "SSL: Li, Lyu, “Convergence analysis of sequential split learning on heterogeneous data” (2023)",
     "fedavg": "FedAvg paper: Dhasade, Kremer, Renard, FedAvg on heterogeneous data",
     "fedtrack": "FedTrack: Mitra, Jaafar, Pappas, Hassani, “Federated learning with incrementally aggregated gradients” (2021)",
-    "beyond": "Past the papers: variants of FedLin and FedTrack without their limits ([beyond.md](beyond.md))",
+    "beyond": "Past the papers: methods and variants that they do not have, against theirs ([beyond.md](beyond.md))",
 }
 SOURCES = {"paper": "paper", "ours": "our choice", "reduced": "reduced"}
 

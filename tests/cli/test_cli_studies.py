@@ -200,3 +200,34 @@ def test_schedules_in_words():
 def test_schedules_that_are_none(words, text):
     with pytest.raises(InputError, match=text):
         described("", words)
+
+
+def test_links_of_a_method_and_links_around_it():
+    text = """
+    [problem]
+    name = "quadratic"
+    [[method]]
+    name = "fedlin"
+    eta = 0.1
+    table = true
+    exchanges = 1
+    up = "top_k:2,memory=difference"
+    up_model = { top_k = 3 }
+    [[method]]
+    name = "ef21"
+    eta = 0.1
+    up = "top_k:2"
+    down = { name = "top_k", k = 4, memory = "difference" }
+    """
+    made = [method.make() for method in study_from(tomllib.loads(text), "text").methods]
+    inside = made[0].parameters
+    assert inside["up"] == ud.top_k(2, memory="difference")
+    assert inside["up_model"] == ud.top_k(3)
+    assert (inside["table"], inside["exchanges"]) == (True, 1)
+    assert str(made[1]) == "ef21(eta=0.1, up=top_k(2)) + down top_k(4, memory='difference')"
+
+
+@pytest.mark.parametrize("word", ["top_k:2,memory=differences", "top_k:2,memory=1"])
+def test_a_memory_that_is_none_is_refused(word):
+    with pytest.raises(InputError, match="memory"):
+        construct(word, COMPRESSORS, "compressor")

@@ -94,6 +94,12 @@ class Case(NamedTuple):
     absent_down: int = 0  # what that message holds besides where clients may have missed the last round
 
 
+def told(method: ud.Method, **arguments: Any) -> dict[str, Any]:
+    """What a run is told besides: all of it, but no steps to a method that draws its own."""
+    dropped = {"steps"} if method.recipe.draws is not None else set()
+    return {name: value for name, value in arguments.items() if name not in dropped}
+
+
 VECTOR = 8 * DIM
 TOP = 8 * 2 + 1  # two values; where they are takes a bitmap of six bits: one byte
 
@@ -121,6 +127,8 @@ CASES: dict[str, Case] = {
     "fedsplit": Case(_fedsplit, VECTOR, VECTOR, gradients=lambda tau: 0 * tau + 3),
     "scaffold": Case(lambda eta: ud.scaffold(eta=eta), 2 * VECTOR, 2 * VECTOR),
     "scaffold option 1": Case(lambda eta: ud.scaffold(eta=eta, option=1), 2 * VECTOR, 2 * VECTOR),
+    # It is told the mean of the round it took part in where it may miss the next one.
+    "scaffnew": Case(lambda eta: ud.scaffnew(eta=eta, p=0.4), VECTOR, VECTOR, opening_down=0, absent_down=VECTOR),
     "fedlin": Case(lambda eta: ud.fedlin(eta=eta), 2 * VECTOR, 2 * VECTOR, opening_down=VECTOR, **FEDLIN),
     "fedlin compressed": Case(
         lambda eta: ud.fedlin(eta=eta, up=ud.top_k(2), down=ud.top_k(2)),

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of
+from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of, told
 
 import undrift as ud
 from undrift import precision, randomness
@@ -35,6 +35,10 @@ def host_draws() -> dict[str, Any]:
         "local steps": uniform.steps.tolist(),
         "who answers": uniform.answered.tolist(),
         "with replacement": ud.plan.Plan(9, ud.plan.uniform(4, replace=True), 1, 0.0, 7).draw(1, 4).ids.tolist(),
+        "tosses of a coin": ud.plan.Plan(2, ud.plan.full(), ud.plan.geometric_steps(0.1), 0.0, 7)
+        .draw(1, 9)
+        .steps[:, 0]
+        .tolist(),
         "permuted": ud.plan.Plan(9, ud.plan.permuted(3), 1, 0.0, 7).draw(1, 4).ids.tolist(),
     }
 
@@ -93,7 +97,8 @@ def runs(renormalise: bool) -> dict[str, Any]:
     problem, found = problem_of(logistic_data(0, WEIGHTS)), {}
     plan = {**PARTIAL, "participation": ud.plan.uniform(3, renormalise=renormalise)}
     for name, case in CASES.items():
-        result = ud.run(case.make(0.05), problem, rounds=5, seed=7, keep_iterates=True, **plan)
+        method = case.make(0.05)
+        result = ud.run(method, problem, rounds=5, seed=7, keep_iterates=True, **told(method, **plan))
         counts = {
             column: result.history[column][-1].item()
             for column in ("bytes_up", "bytes_down", "gradients", "component_gradients")

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from core_cases import CASES, CLIENTS, DIM, PARTIAL, UNEQUAL, WEIGHTS, logistic_data, problem_of
+from core_cases import CASES, CLIENTS, DIM, PARTIAL, UNEQUAL, WEIGHTS, logistic_data, problem_of, told
 
 import undrift as ud
 from undrift import precision
@@ -36,7 +36,8 @@ EVERY_METHOD = [
 
 @pytest.mark.parametrize("name", EVERY_METHOD)
 def test_float32_is_kept(name):
-    result = ud.run(CASES[name].make(ETA), problem_of(logistic_data(0), np.float32), rounds=3, steps=2)
+    method = CASES[name].make(ETA)
+    result = ud.run(method, problem_of(logistic_data(0), np.float32), rounds=3, **told(method, steps=2))
     assert result.x.dtype == np.float32
     assert all(column.dtype in (np.float64, np.int64) for column in result.history.values())
     assert np.all(np.isfinite(result.x))
@@ -47,7 +48,8 @@ def test_history_and_bytes(name):
     """rounds + 1 values, index 0 before round 1, costs as running totals of sizes computed by hand."""
     case, problem, rounds = CASES[name], problem_of(logistic_data(0, WEIGHTS)), 5
     start = np.full(DIM, 0.2)
-    result = ud.run(case.make(ETA), problem, rounds=rounds, steps=UNEQUAL, x0=start, keep_iterates=True)
+    method = case.make(ETA)
+    result = ud.run(method, problem, rounds=rounds, x0=start, keep_iterates=True, **told(method, steps=UNEQUAL))
     history = result.history
     assert result.x.dtype == result.iterates.dtype == np.float64
     assert np.any(result.x != result.x.astype(np.float32)), "these are not 64-bit results"
@@ -74,7 +76,8 @@ def drift_is_zero_for_equal_clients_alone(case, drift):
         return
     data = logistic_data(0)
     twins = ud.problems.logistic(np.repeat(data.A[:1], CLIENTS, 0), np.repeat(data.b[:1], CLIENTS, 0), l2=0.1)
-    apart = ud.run(case.make(ETA), twins, rounds=4, steps=3, keep_iterates=True).history["drift"]
+    method = case.make(ETA)
+    apart = ud.run(method, twins, rounds=4, keep_iterates=True, **told(method, steps=3)).history["drift"]
     np.testing.assert_allclose(apart, 0, atol=1e-13)
     assert np.all(drift[1:] > 1e-4) == case.parallel
 
@@ -82,11 +85,12 @@ def drift_is_zero_for_equal_clients_alone(case, drift):
 @pytest.mark.parametrize("name", CASES)
 def test_one_compilation_for_all_numbers_seeds_rounds_and_data(name):
     make = CASES[name].make
-    history = ud.run(make(ETA), problem_of(logistic_data(0)), rounds=8, keep_iterates=True, **PARTIAL).history
+    plan = told(make(ETA), **PARTIAL)
+    history = ud.run(make(ETA), problem_of(logistic_data(0)), rounds=8, keep_iterates=True, **plan).history
     before = dict(compilations)
     for seed, eta, rounds in ((1, ETA, 7), (2, 0.01, 600)):
         problem = problem_of(logistic_data(seed, WEIGHTS))
-        ud.run(make(eta), problem, rounds=rounds, seed=seed, x0=np.full(DIM, 0.1), keep_iterates=True, **PARTIAL)
+        ud.run(make(eta), problem, rounds=rounds, seed=seed, x0=np.full(DIM, 0.1), keep_iterates=True, **plan)
     assert dict(compilations) == before
     if CASES[name].federated:
         silent_members_cost_one_message_down(CASES[name], history)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from core_cases import CASES, CLIENTS, DIM, SAMPLES, UNEQUAL
+from core_cases import CASES, CLIENTS, DIM, SAMPLES, UNEQUAL, told
 
 import undrift as ud
 from counts import costs
@@ -59,12 +59,13 @@ SOME = {"participation": ud.plan.uniform(3), "failures": 0.3}
 @pytest.mark.parametrize(
     ("name", "plan"),
     [(name, {}) for name in COUNTABLE]
-    + [(name, SOME) for name in ("fedavg", "scaffold", "fedlin", "fedlin compressed")],
+    + [(name, SOME) for name in ("fedavg", "scaffold", "scaffnew", "fedlin", "fedlin compressed")],
 )
 def test_message_passing_evaluates_what_the_history_counts(name, plan):
     case, rounds = CASES[name], 3
     problem = make_problem(per_sample=False)
-    seen, counted_there = count(ud.loopback, case.make(0.05), problem, rounds, steps=UNEQUAL, **plan)
+    method = case.make(0.05)
+    seen, counted_there = count(ud.loopback, method, problem, rounds, **told(method, steps=UNEQUAL, **plan))
     recorded = CLIENTS * (rounds + 1)  # each record needs every client's gradient once
     per_step = 1 if case.federated else CLIENTS  # a gradient of the pooled problem is one of every client
     assert seen - recorded == per_step * counted_there[-1]
@@ -80,14 +81,19 @@ def test_the_compiled_program_evaluates_no_more(name):
 
 
 def gradients_of(method, **arguments) -> tuple[np.ndarray, np.ndarray]:
-    found = costs(method, make_problem(per_sample=True), ROUNDS, steps=UNEQUAL, **arguments)
+    found = costs(method, make_problem(per_sample=True), ROUNDS, **told(method, steps=UNEQUAL, **arguments))
     return found["gradients"], found["component_gradients"]
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_by_hand(name):
     case, tau, t = CASES[name], np.array(UNEQUAL), np.arange(ROUNDS + 1)
-    gradients, components = gradients_of(case.make(0.01))
+    method = case.make(0.01)
+    gradients, components = gradients_of(method)
+    if method.recipe.draws is not None:
+        drawn = ud.plan.Plan(CLIENTS, ud.plan.full(), method.drawn_steps, 0.0, 0).draw(1, ROUNDS).steps
+        np.testing.assert_array_equal(np.diff(gradients), case.gradients(drawn).sum(axis=1))
+        return
     if not case.federated:
         start = CLIENTS * SAMPLES if name == "iag" else 0
         np.testing.assert_array_equal(gradients, start + np.round(tau.mean()) * t)
@@ -99,8 +105,10 @@ def test_gradients_by_hand(name):
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.federated])
 def test_gradients_by_hand_where_clients_miss_rounds(name):
     case = CASES[name]
-    draw = ud.plan.Plan(CLIENTS, SOME["participation"], UNEQUAL, 0.3, 0).draw(1, ROUNDS)
-    gradients, _ = gradients_of(case.make(0.01), **SOME)
+    method = case.make(0.01)
+    steps = UNEQUAL if method.drawn_steps is None else method.drawn_steps
+    draw = ud.plan.Plan(CLIENTS, SOME["participation"], steps, 0.3, 0).draw(1, ROUNDS)
+    gradients, _ = gradients_of(method, **SOME)
     work = case.gradients_absent or case.gradients
     expected = np.sum(np.where(draw.answered, work(draw.steps), 0), axis=1)
     np.testing.assert_array_equal(np.diff(gradients), expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from core_cases import CASES, PARTIAL, UNEQUAL, WEIGHTS, logistic_data, problem_of
+from core_cases import CASES, PARTIAL, UNEQUAL, WEIGHTS, logistic_data, problem_of, told
 
 import undrift as ud
 
@@ -12,7 +12,7 @@ ROUNDS = 4
 
 
 def agree(method, problem, **arguments):
-    arguments = {"rounds": ROUNDS, "seed": 3, "keep_iterates": True, **arguments}
+    arguments = told(method, **{"rounds": ROUNDS, "seed": 3, "keep_iterates": True, **arguments})
     simulated, passed = ud.run(method, problem, **arguments), ud.loopback(method, problem, **arguments)
     np.testing.assert_allclose(passed.iterates, simulated.iterates, rtol=1e-11, atol=1e-12)
     np.testing.assert_array_equal(passed.x, passed.iterates[-1])
@@ -26,7 +26,7 @@ def agree(method, problem, **arguments):
     assert passed.setting == simulated.setting
 
 
-@pytest.mark.parametrize("name", ["fedlin", "fedlin compressed", "fedtrack", "gd", "sgd", "iag"])
+@pytest.mark.parametrize("name", ["fedlin", "fedlin compressed", "fedtrack", "scaffnew", "gd", "sgd", "iag"])
 def test_everyone_in_every_round_where_that_is_another_program(name):
     agree(CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS)), steps=UNEQUAL)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from core_cases import CASES, PARTIAL, WEIGHTS, least_squares_data, logistic_data, problem_of
+from core_cases import CASES, PARTIAL, WEIGHTS, least_squares_data, logistic_data, problem_of, told
 
 import undrift as ud
 from processes import ended, process, wait_for_line
@@ -45,7 +45,8 @@ def small_blocks(monkeypatch):
 def test_the_numbers_of_a_run_in_memory(name, tmp_path):
     method, problem = CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS))
     assert streamed.Streamed(problem, None, False).rows == 2
-    same(ud.run(method, problem, **ARGUMENTS, store=tmp_path), ud.run(method, problem, **ARGUMENTS))
+    arguments = told(method, **ARGUMENTS)
+    same(ud.run(method, problem, **arguments, store=tmp_path), ud.run(method, problem, **arguments))
     assert os.listdir(tmp_path) == []
 
 

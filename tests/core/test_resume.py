@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 import pytest
-from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of
+from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of, told
 
 import undrift as ud
 from processes import ended, go_on, process, wait_for_line
@@ -42,15 +42,16 @@ def stop_after(chunks: int):
 @pytest.mark.parametrize("name", CASES)
 def test_stopped_and_resumed_equals_uninterrupted(name, tmp_path, monkeypatch):
     method, problem = CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS))
-    whole = ud.run(method, problem, **ARGUMENTS)
+    arguments = told(method, **ARGUMENTS)
+    whole = ud.run(method, problem, **arguments)
     monkeypatch.setattr(simulate, "CHUNK_SECONDS", 0.0)  # after the first chunk, one round at a time
     for chunks in (1, 3):
         with pytest.raises(ud.Interrupted, match="of 80 rounds") as caught:
-            ud.run(method, problem, **ARGUMENTS, checkpoint=tmp_path, resume=True, observe=stop_after(chunks))
+            ud.run(method, problem, **arguments, checkpoint=tmp_path, resume=True, observe=stop_after(chunks))
         done = caught.value.result.rounds
         assert 0 < done < 80
         np.testing.assert_array_equal(caught.value.result.iterates, whole.iterates[: done + 1])
-    equal_bits(ud.run(method, problem, **ARGUMENTS, checkpoint=tmp_path, resume=True), whole)
+    equal_bits(ud.run(method, problem, **arguments, checkpoint=tmp_path, resume=True), whole)
 
 
 def test_ctrl_c_inside_a_chunk_waits_for_its_end(tmp_path, monkeypatch):

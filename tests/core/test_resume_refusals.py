@@ -84,6 +84,7 @@ CASES: dict[str, tuple[Setting, Setting]] = {
     "steps": (BASE, told(steps=3)),
     "steps of one client": (told(steps=[2, 2, 2]), told(steps=[2, 2, 3])),
     "random steps": (told(steps=ud.plan.random_steps(1, 3)), told(steps=ud.plan.random_steps(1, 4))),
+    "coin": (told(steps=ud.plan.geometric_steps(0.4)), told(steps=ud.plan.geometric_steps(0.4000000001))),
     "steps function": (told(steps=until(9, 2, 2)), told(steps=until(ROUNDS - 1, 2, 3))),
     "rule": (
         told(participation=ud.plan.rule(lambda t, key: [t % 3, (t + 1) % 3], 2)),

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from core_cases import CASES, PARTIAL, WEIGHTS, least_squares_data, logistic_data, problem_of
+from core_cases import CASES, PARTIAL, WEIGHTS, least_squares_data, logistic_data, problem_of, told
 
 import undrift as ud
 from undrift.engine import sweep
@@ -17,18 +17,19 @@ SETTING = {"rounds": 12, **PARTIAL}
 
 
 # One of every kind of memory and message; the rest in `make slow`.
-OFTEN = ("fedavg", "fedlin compressed", "scaffold", "fedtrack", "sequential_fl", "sgd")
+OFTEN = ("fedavg", "fedlin compressed", "scaffold", "scaffnew", "fedtrack", "sequential_fl", "sgd")
 
 
 @pytest.mark.parametrize("name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def test_every_row_is_the_single_run(name):
     problem, make = problem_of(logistic_data(0, WEIGHTS)), CASES[name].make
+    setting = told(make(0.01), **SETTING)
     grid, seeds = [0.01, 0.05], [0, 4]
-    swept = ud.sweep(make, problem, grid={"eta": grid}, seeds=seeds, **SETTING)
+    swept = ud.sweep(make, problem, grid={"eta": grid}, seeds=seeds, **setting)
     assert swept.x.shape == (2, 2, problem.dim)
     for i, eta in enumerate(grid):
         for j, seed in enumerate(seeds):
-            single = ud.run(make(eta), problem, seed=seed, keep_iterates=True, **SETTING)
+            single = ud.run(make(eta), problem, seed=seed, keep_iterates=True, **setting)
             np.testing.assert_allclose(swept.x[i, j], single.x, rtol=1e-12, atol=1e-13)
             assert set(swept.history) == set(single.history)
             for column, values in single.history.items():

@@ -67,6 +67,10 @@ CASES: dict[str, Case] = {
     "scaffold, minibatches": Case(
         lambda: ud.scaffold(eta=0.05), least_squares, {**HARD, "oracle": ud.oracles.minibatch(2)}
     ),
+    "scaffnew": Case(lambda: ud.scaffnew(eta=0.05, p=0.4), logistic, {}),
+    "scaffnew, cohorts": Case(
+        lambda: ud.scaffnew(eta=0.05, p=0.4), least_squares, {"participation": ud.plan.uniform(3), "failures": 0.3}
+    ),
     "fedlin": Case(lambda: ud.fedlin(eta=0.05, **BOTH_WAYS), logistic, UNEQUAL),
     "fedlin, hard": Case(lambda: ud.fedlin(eta=0.05, up=ud.random_k(2), down=ud.quantise(3)), least_squares, HARD),
     "fedlin, 32 bits": Case(lambda: ud.fedlin(eta=0.05, **BOTH_WAYS), lambda: logistic("float32"), UNEQUAL, 1e-6),

@@ -41,6 +41,13 @@ def test_partitions_of_figure_5_on_embedded_data(tmp_path):
     assert (made.folder / "page.html").exists()
 
 
+@pytest.mark.slow
+def test_scaffnew_against_the_others_on_a_few_problems(tmp_path):
+    made = reproduce(all_items()["beyond/scaffnew"], Store(tmp_path), "quick")
+    assert (made.scale, [claim["sentence"] for claim in made.claims if not claim["holds"]]) == ("quick", [])
+    assert (made.folder / "figure.png").stat().st_size > 0
+
+
 def test_every_paper_has_its_items():
     names = set(all_items())
     assert set(CONVEX) <= names

@@ -15,7 +15,9 @@ from undrift.advice.measure import Goal
 from undrift.advice.options import options_for
 from undrift.advice.predict import Models
 
-EXACT = ["fedsgd", "fedsplit", "scaffold", "fedlin", "fedlin+top_k", "fedtrack"]
+EXACT = [
+    "fedsgd", "ef21", "fedsplit", "scaffold", "fedlin", "fedlin+top_k", "fedlin+difference", "fedlin+one_exchange", "fedtrack",
+]  # fmt: skip
 
 
 def least_squares(seed=0):
@@ -46,7 +48,7 @@ def test_predicted_rounds_are_exact_on_least_squares_for_every_method():
                 candidate.curve[:shown], run.history["gap"][:shown] / start, rtol=1e-6, err_msg=candidate.label
             )
         seen.add(candidate.option.name)
-    assert {"fedsgd", "scaffold", "fedlin", "fedtrack", "fedsplit"} <= seen
+    assert {"fedsgd", "ef21", "scaffold", "fedlin", "fedtrack", "fedsplit"} <= seen
 
 
 def test_prices_are_what_the_ledger_counts():
@@ -245,3 +247,15 @@ def test_words_for_machines_have_no_infinities():
     assert found.recommended is None
     assert "No method" in found.why[0]
     assert dataclasses.asdict(found.resources)["latency"] == 0.05
+
+
+def test_where_clients_miss_rounds_those_that_remember_the_absent_are_considered_and_arrive():
+    p = least_squares(2)
+    plan = {"participation": ud.plan.uniform(2), "measure": True, "rounds": 600, "steps": [3], "factors": (0.3, 1.0)}
+    labels = [option.label for option in options_for(p, everyone=False)]
+    assert {"fedlin table=True", "fedlin table=True exchanges=1", "fedtrack table=True"} <= set(labels)
+    assert "fedlin table=True" not in [option.label for option in options_for(p)]
+    found = advise(p, 1e-8, methods=["fedlin", "fedlin+table", "fedlin+table_one_exchange"], **plan)
+    reached = {candidate.label: candidate.reaches for candidate in found.candidates}
+    assert reached == {"fedlin": False, "fedlin table=True": True, "fedlin table=True exchanges=1": True}
+    assert "table=true" in found.recommended.method_word("fedlin")

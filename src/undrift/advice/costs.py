@@ -84,12 +84,12 @@ def tariff(
 
     `known`: shapes of messages by recipe, which is filled in; they do not depend on numbers or τ.
     """
-    run = Run.of(method, problem, 1, steps=steps, oracle=oracle, resources=resources).to_play()
+    run = Run.of(method, problem, 1, oracle=oracle, resources=resources, **method.given(steps)).to_play()
     shapes = (known or {}).get(method.recipe) or run.shapes
     if known is not None:
         known[method.recipe] = shapes
     ledger = Ledger(run.algorithm, shapes, run.population.sizes, run.oracle, run.resources)
-    counts = np.broadcast_to(np.asarray(run.steps), (run.population.clients,))
+    counts = run.plan.typical_steps
     two = ledger.rounds(Draw(None, np.stack([counts, counts]).astype(np.int64), None), 1)
     return Tariff(_costs(ledger.start(), 0, 0), _costs(two, 0, 1), _costs(two, 1, 1))
 

@@ -48,7 +48,7 @@ class Guarantees:
             return None
         # The bound has numbers of its own: those of this method do not matter to it.
         method = option.make(option.scale(self.L, 0.0, steps), steps)
-        run = Run.of(method, self.problem, 0, steps=np.asarray(steps), oracle=Full())
+        run = Run.of(method, self.problem, 0, oracle=Full(), **method.given(np.asarray(steps)))
         try:
             bound = option.known.bound(run, self.constants)
         except (InputError, TypeError):

@@ -87,7 +87,8 @@ def measure(
     def made(number: float) -> Any:
         return option.make(number, steps)
 
-    swept = sweep(made, problem, grid={"number": grid}, seeds=[seed], rounds=rounds, steps=steps, x0=x0, **arguments)
+    told = {**made(grid[0]).given(steps), **arguments}
+    swept = sweep(made, problem, grid={"number": grid}, seeds=[seed], rounds=rounds, x0=x0, **told)
     values = swept.history[goal.column][:, 0, :]
     reached = [goal.first(np.where(np.isnan(row), np.nan, row)) for row in values]
     ends = np.where(np.isfinite(values[:, -1]), values[:, -1], -np.inf if goal.upwards else np.inf)

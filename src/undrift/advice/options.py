@@ -49,6 +49,11 @@ class Option:
         return {name: made[name] for name in ARROWS if made.get(name) is not None}
 
     @property
+    def draws_steps(self) -> bool:
+        """Whether the method draws its local steps itself."""
+        return getattr(self.factory, "draws", None) is not None
+
+    @property
     def reference(self) -> bool:
         """Not federated: shown for comparison, never recommended."""
         return bool(getattr(self.factory, "centralised", False))

@@ -13,6 +13,7 @@ from .fednova import fednova
 from .fedsgd import fedsgd
 from .fedsplit import fedsplit
 from .fedtrack import fedtrack
+from .scaffnew import scaffnew
 from .scaffold import scaffold
 from .sequential import sequential_fl
 from .split import sflv1, sflv2, ssl
@@ -25,6 +26,7 @@ METHODS: dict[str, Callable[..., Method]] = {
     "fednova": fednova,
     "fedsplit": fedsplit,
     "scaffold": scaffold,
+    "scaffnew": scaffnew,
     "fedlin": fedlin,
     "fedtrack": fedtrack,
     "sequential_fl": sequential_fl,
@@ -37,6 +39,7 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 
 __all__ = [
-    "METHODS", "ef21", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffold",
+    "METHODS", "ef21", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffnew",
+    "scaffold",
     "sequential_fl", "sflv1", "sflv2", "sgd", "ssl",
 ]  # fmt: skip

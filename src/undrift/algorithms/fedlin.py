@@ -51,7 +51,7 @@ def fedlin(
     down: Compressor | None = None,
     first_direction: Any = None,
     table: bool = False,
-    exchanges: int = 2,
+    exchanges: int | None = None,
     correction: Literal["fresh", "kept"] | None = None,
     up_model: Compressor | None = None,
     down_model: Compressor | None = None,
@@ -94,6 +94,7 @@ def fedlin(
     check_links(up=up, down=down, up_model=up_model, down_model=down_model)
     check_flag("table", table)
     by_difference = down if down is not None and down.differs else None
+    exchanges = 2 if exchanges is None else exchanges  # the paper's
     fresh = _check_exchanges(exchanges, correction, by_difference, down_model)
     if every_round and exchanges == 2 and up is None:
         fresh = True  # what the server holds of G_i is ∇f_i(x) itself

@@ -116,7 +116,8 @@ def _command(study: Study, advice: Advice, given: Sequence[str]) -> str:
     where = f"--problem {problem}" if study.source == "command line" else study.source
     rounds = advice.costs_rounds(best)
     own = next((word for word in given if word.endswith(f".py:{best.option.name}")), best.option.name)
-    return f"undrift run {where} {best.method_word(own)} --steps {steps} --rounds {rounds}"
+    local = "" if best.option.draws_steps else f" --steps {steps}"
+    return f"undrift run {where} {best.method_word(own)}{local} --rounds {rounds}"
 
 
 def _write(

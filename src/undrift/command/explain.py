@@ -8,7 +8,8 @@ import inspect
 import json
 from typing import Any
 
-from ..engine.description import Run
+from ..engine.description import Run, refused_steps
+from ..errors import InputError
 from ..plan import full
 from ..recipe import Method
 from ..report.contract import contract_lines
@@ -21,6 +22,7 @@ from . import codes
 from .setting import study_method, vouched
 from .talk import Talk
 
+USUAL_STEPS = 10
 PLACEHOLDER = 0.1  # any number will do: shapes do not depend on it
 
 
@@ -29,16 +31,17 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.deployed:
         return _explain_deployed(arguments)
     asked = study_method(arguments.method, arguments).checked()
-    made = placeholder_method(asked, arguments.steps)
+    made = placeholder_method(asked, arguments.steps or USUAL_STEPS)
     problem = cut_network() if made.recipe.split else stand_in(arguments.dim, arguments.dtype)
-    protocol = protocol_of(Run.of(made, problem, 1, steps=arguments.steps, participation=full()))
+    steps = steps_of(made, arguments.steps)
+    protocol = protocol_of(Run.of(made, problem, 1, participation=full(), **made.given(steps)))
     mathematics = mathematics_of(asked)
     if arguments.json:
-        content = {"method": asked.title, "dim": problem.dim, "steps": arguments.steps, "dtype": str(problem.dtype)}
+        content = {"method": asked.title, "dim": problem.dim, "steps": steps, "dtype": str(problem.dtype)}
         content |= {**dataclasses.asdict(protocol), "mathematics": mathematics, "step_rule": asked.known.rule}
         print(json.dumps(content, indent=2, ensure_ascii=False))
         return codes.OK
-    head = f"{asked.title}   d = {problem.dim:,}, {problem.dtype}, τ = {arguments.steps}"
+    head = f"{asked.title}   d = {problem.dim:,}, {problem.dtype}, τ = {steps}"
     where = " (a small network, cut after its hidden layer)" if made.recipe.split else ""
     _show(head + where, protocol, mathematics, asked.known.rule)
     return codes.OK
@@ -55,6 +58,14 @@ def _explain_deployed(arguments: argparse.Namespace) -> int:
     for line in contract_lines(agreement, talk.results.width):
         talk.results.print(line)
     return codes.OK
+
+
+def steps_of(made: Method, given: int | None) -> Any:
+    """τ for the count of gradients; in words where the method draws it itself."""
+    drawn = made.drawn_steps
+    if drawn is not None and given is not None:
+        raise InputError(refused_steps(made, given))
+    return str(drawn) if drawn is not None else USUAL_STEPS if given is None else given
 
 
 def placeholder_method(asked: StudyMethod, steps: int) -> Method:

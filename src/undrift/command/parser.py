@@ -359,7 +359,7 @@ def _add_explain(commands: Any) -> None:
     explain.add_argument("--trust", action="store_true", help="run the program that the study file names, unasked")
     explain.add_argument("--dim", type=of_kind(Count), default=100, metavar="D", help="length of the model (100)")
     explain.add_argument(
-        "--steps", type=of_kind(Count), default=10, metavar="τ", help="local steps, for the count of gradients (10)"
+        "--steps", type=of_kind(Count), metavar="τ", help="local steps, for the count of gradients (10)"
     )
     explain.add_argument("--up", metavar="WORD", help="compressor of what clients send")
     explain.add_argument("--down", metavar="WORD", help="compressor of what the server sends")

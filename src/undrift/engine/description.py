@@ -22,7 +22,7 @@ import numpy as np
 from ..errors import InputError, unknown
 from ..gate import LARGEST, Failures, check_value, shown, whole
 from ..oracles import Oracle
-from ..plan import Absences, Everyone, Participation, Plan, RandomSteps, Steps, uniform
+from ..plan import Absences, Everyone, GeometricSteps, Participation, Plan, RandomSteps, Steps, uniform
 from ..problems.base import Problem
 from ..problems.evaluation import AGAINST_OPTIMUM, Reference
 from ..problems.population import Population
@@ -49,7 +49,8 @@ class Arguments(TypedDict, total=False):
     """What a run can be told besides method, problem and rounds."""
 
     steps: (
-        Steps  # τ: one number, one per client, `plan.random_steps(low, high)`, or a function (round, key) -> m numbers
+        Steps  # τ: one number, one per client, `plan.random_steps(low, high)`, `plan.geometric_steps(p)`, or a function
+        # (round, key) -> m numbers
     )
     seed: int
     x0: Any  # where to start; zeros, or a network's initial weights, by default
@@ -93,6 +94,11 @@ class Run:
     given_x0: bool = False  # by the user, not by the problem
     absences: Absences | None = None
 
+    def __post_init__(self) -> None:
+        drawn = self.method.drawn_steps
+        if drawn is not None:  # they follow from the method's numbers, which a theorem or a sweep may change
+            object.__setattr__(self, "steps", drawn)
+
     @classmethod
     def of(cls, method: Any, problem: Problem | Population, rounds: int, **arguments: Unpack[Arguments]) -> Run:
         """The run that these arguments mean, checked; of a population, without its data, the contract of one."""
@@ -104,6 +110,8 @@ class Run:
         method = as_method(method)
         if not isinstance(problem, Problem | Population):
             raise InputError(f"a problem is what ud.problems.… returns, got {type(problem).__name__}")
+        if "steps" in arguments and method.recipe.draws is not None:
+            raise InputError(refused_steps(method, arguments["steps"]))
         seed = _seed(arguments.get("seed", 0))
         data, population = (problem, problem.population) if isinstance(problem, Problem) else (None, problem)
         run = cls(
@@ -310,6 +318,14 @@ class Run:
         return run
 
 
+def refused_steps(method: Method, given: Any) -> str:
+    """Why a method that draws its local steps itself is given none."""
+    return (
+        f"{method.name} draws its local steps itself, {method.drawn_steps} here, as part of the method; got steps = "
+        f"{shown(given)}: leave steps out, and choose how long rounds are by the method's own parameters"
+    )
+
+
 def _start(x0: Any, population: Problem | Population, seed: int) -> np.ndarray:
     if x0 is None:
         return population.initial(seed)
@@ -373,7 +389,7 @@ def _resources(given: Any, clients: int) -> Resources:
 
 def _pooled_steps(steps: Any) -> Any:
     """One machine in place of m: it takes as many steps as a client does on average."""
-    if isinstance(steps, RandomSteps):
+    if isinstance(steps, RandomSteps | GeometricSteps):
         return steps
     if callable(steps):
         return lambda round, key: max(1, _rounded_mean(steps(round, key)))

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Jaxpr
 
-from ..plan import Draw, Plan
+from ..plan import Draw, GeometricSteps, Plan
 from ..problems.arrays import blocks
 from .description import Run
 
@@ -99,6 +99,8 @@ def plan_digest(plan: Plan) -> Any:
     drawn = dataclasses.replace(plan, absences=None)
     if drawn.settled:
         digest.update(repr((plan.clients, str(plan.participation), plan.failures, plan.seed)).encode())
+        if isinstance(plan.steps, GeometricSteps):  # two coins that differ little fall alike for a long time
+            digest.update(repr(plan.steps).encode())
         for part in drawn.draw(1, SOME):
             _add(digest, np.asarray([]) if part is None else np.asarray(part))
     if plan.absences is not None:

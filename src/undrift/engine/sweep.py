@@ -142,10 +142,10 @@ def sweep_identity(runs: Sequence[Run], seeds: Sequence[int]) -> str:
 
 
 def _alike(runs: Sequence[Run]) -> list[list[int]]:
-    """The places of runs that differ in numbers only."""
+    """The places of runs that differ in numbers only, and in none by which the method draws its steps: they share a plan."""
     groups: dict[Any, list[int]] = {}
     for i, run in enumerate(runs):
-        groups.setdefault(run.recipe, []).append(i)
+        groups.setdefault((run.recipe, run.method.drawn_steps), []).append(i)
     return list(groups.values())
 
 

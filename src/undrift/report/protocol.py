@@ -84,7 +84,7 @@ def protocol_of(run: Run) -> Protocol:
 
 
 def _protocol_of(run: Run) -> Protocol:
-    algorithm, steps = run.algorithm, int(run.plan.draw(1, 1).steps.max())
+    algorithm, steps = run.algorithm, int(run.plan.typical_steps.max())
     absent = run.but(failures=0.5).algorithm.exchanges  # where clients may have missed the last round
     memory = memory_shapes(algorithm, run.population)
     names = _server_names(algorithm, memory.server)

@@ -118,10 +118,11 @@ class Agreement:
         return run if absences is None else run.but(absences=absences)
 
     def _described(self, problem: Any) -> Run:
-        arguments = self.study.arguments(problem)
+        method = self.study.methods[0].make()
+        arguments = self.study.arguments_of(method, problem)
         if self.contract.absences:
             arguments["plan"] = Absences()
-        run = Run.of(self.study.methods[0].make(), problem, self.study.run["rounds"], **arguments)
+        run = Run.of(method, problem, self.study.run["rounds"], **arguments)
         if run.recipe.centralised:
             raise InputError(f"{run.method.name} needs all data in one place, so that it cannot be deployed")
         return run
@@ -145,7 +146,7 @@ def _filled_in(study: Study, source: Source) -> Study:
                 f"{method.name} needs {', '.join(missing)}, and the data from which a theorem would choose are at the sites: "
                 "give a number (`undrift advise` or `undrift run` on similar data help to find one)"
             )
-    return study
+    return study.with_steps()
 
 
 def _sites(study: Study, source: Source) -> list[str]:

@@ -73,7 +73,7 @@ def ready(study: Study, problem: Problem, grids: bool) -> tuple[Study, list[Entr
             entries.append(entry)
     labels = distinct_labels(study.methods)
     entries = [entry._replace(label=label) for entry, label in zip(entries, labels, strict=True)]
-    return study.but(methods=tuple(entry.method for entry in entries)), entries
+    return study.but(methods=tuple(entry.method for entry in entries)).with_steps(), entries
 
 
 def _filled_in(study: Study, method: StudyMethod, problem: Problem, steps: Any, grids: bool) -> Entry:

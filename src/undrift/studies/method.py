@@ -111,6 +111,11 @@ class StudyMethod:
         return tuple(name for name, one in parameters_of(self.factory).items() if is_link(one.annotation))
 
     @property
+    def draws_steps(self) -> bool:
+        """Whether its local steps are its own: the table [run] says none for it."""
+        return getattr(self.factory, "draws", None) is not None
+
+    @property
     def title(self) -> str:
         """A short name for tables and figures."""
         arrows = [f"{arrow}{c}" for arrow, c in zip("↑↓", self.compressors, strict=True) if c is not None]

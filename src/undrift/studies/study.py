@@ -30,7 +30,7 @@ from .words import construct, located
 
 TABLES = ("problem", "run", "method", "deploy")
 DEFAULTS: Mapping[str, Any] = defaults(RunTable)
-ALWAYS_WRITTEN = ("rounds", "steps", "seed")
+ALWAYS_WRITTEN = ("rounds", "seed")  # and steps, where a method takes them
 LARGEST_FILE = 10_000_000  # bytes
 
 
@@ -43,6 +43,9 @@ class Study:
     methods: tuple[StudyMethod, ...] = ()
     source: str = "command line"
     deploy: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    told: frozenset[str] = dataclasses.field(
+        default=frozenset(), compare=False
+    )  # the words of [run] that are no defaults
 
     def but(self, **changes: Any) -> Study:
         """The same study with some of its tables changed."""
@@ -51,7 +54,11 @@ class Study:
     def with_run(self, words: Mapping[str, Any]) -> Study:
         """The same study with these words over its table [run]."""
         check(RunTable, words, "the run")
-        return self.but(run={**self.run, **words})
+        return self.but(run={**self.run, **words}, told=self.told | words.keys())
+
+    def with_steps(self) -> Study:
+        """The same study, which says its local steps where a method takes them (and not where all draw their own)."""
+        return self if self.all_draw_steps else self.but(told=self.told | {"steps"})
 
     def with_deploy(self, words: Mapping[str, Any]) -> Study:
         """The same study with these words over its table [deploy]."""
@@ -93,9 +100,21 @@ class Study:
         plain = {key: entry for key, entry in said.items() if key in Arguments.__annotations__}
         return typing.cast(Arguments, {**plain, **read})
 
+    @property
+    def all_draw_steps(self) -> bool:
+        """Whether no method takes the local steps of the table [run]."""
+        return bool(self.methods) and all(method.draws_steps for method in self.methods)
+
+    def arguments_of(self, method: Method, problem: Problem) -> Arguments:
+        """The same for one method: one that draws its local steps is given none, unless somebody meant it and no other."""
+        arguments = self.arguments(problem)
+        if method.recipe.draws is not None and not ("steps" in self.told and self.all_draw_steps):
+            del arguments["steps"]
+        return arguments
+
     def describe(self, method: Method, problem: Problem) -> Run:
         """The run of this method."""
-        return describe(method, problem, rounds=self.run["rounds"], **self.arguments(problem))
+        return describe(method, problem, rounds=self.run["rounds"], **self.arguments_of(method, problem))
 
     @property
     def seeds(self) -> list[int]:
@@ -121,7 +140,8 @@ class Study:
         return f"{self.problem['name']}{f' ({inside})' if inside else ''}"
 
     def words(self) -> dict[str, Any]:
-        run = {key: self.run[key] for key in DEFAULTS if key in ALWAYS_WRITTEN or self.run[key] != DEFAULTS[key]}
+        written = {*ALWAYS_WRITTEN, *(self.told & {"steps"})}
+        run = {key: self.run[key] for key in DEFAULTS if key in written or self.run[key] != DEFAULTS[key]}
         deploy = {"deploy": dict(self.deploy)} if self.deploy else {}
         return {"problem": dict(self.problem), "run": run, **deploy, "method": [one.words() for one in self.methods]}
 

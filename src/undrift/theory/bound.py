@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import InputError
-from ..plan import RandomSteps
+from ..plan import GeometricSteps, RandomSteps
 from .quantity import Quantity
 
 Status = Literal["holds", "measured", "fails", "unknown"]
@@ -147,6 +147,10 @@ def known_steps(steps: Any) -> np.ndarray:
     """τ as numbers; the largest ones where they are drawn anew in every round."""
     if isinstance(steps, RandomSteps):
         return np.asarray(steps.high)
+    if isinstance(steps, GeometricSteps):
+        raise InputError(
+            f"a theorem needs to know the local steps beforehand, and {steps} has no largest one: give a number"
+        )
     if callable(steps):
         raise InputError("a theorem needs to know the local steps beforehand: give the largest τ as a number")
     found = np.asarray(steps)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..plan import uniform
+from ..plan import Plan, full, geometric_steps, uniform
 from ..problems.base import Problem
 from ..recipe import Method
 from .quadratics import Quadratics
@@ -163,6 +163,23 @@ class InTurn(Path):
                 yield x
                 for i in order:
                     x = x - local.one(i, self.q.hessians[i] @ x - self.q.linear[i][:, None])
+            t += block
+
+
+class Coins(Path):
+    """Scaffnew with the coins that a run with this seed tosses: y_i = x − γS_i(∇f_i(x) − h_i), h_i⁺ = h_i + (p/γ)(x⁺ − y_i)."""
+
+    def play(self, grid: np.ndarray) -> Iterator[np.ndarray]:
+        p, block = float(self.recursion.values(self.recursion.step)["p"]), 64
+        tosses = Plan(self.q.clients, full(), geometric_steps(p), 0.0, self.recursion.seed)
+        x = np.repeat(self.x0[:, None], len(grid), axis=1)
+        h, t = np.zeros((self.q.clients, *x.shape)), 1
+        while True:
+            for steps in tosses.draw(t, block).steps[:, 0]:
+                yield x
+                back = LocalSteps.of(self.q, grid, steps).apply(self.q.gradients(x) - h)  # x − y_i
+                move = self.q.mean(back)
+                x, h = x - move, h + (p / grid) * (back - move)
             t += block
 
 

@@ -12,6 +12,7 @@ from .averaging import FEDAVG, FEDNOVA, FEDPROX, SCAFFOLD, SFLV1, SFLV2
 from .centralised import EF21, FEDSGD, GD, IAG, SGD
 from .fedlin import FEDLIN, FEDTRACK
 from .fedsplit import FEDSPLIT
+from .scaffnew import SCAFFNEW
 from .sequential import SEQUENTIAL_FL, SSL
 
 KNOWN: dict[str, Known] = {
@@ -22,6 +23,7 @@ KNOWN: dict[str, Known] = {
     "fednova": FEDNOVA,
     "fedsplit": FEDSPLIT,
     "scaffold": SCAFFOLD,
+    "scaffnew": SCAFFNEW,
     "fedlin": FEDLIN,
     "fedtrack": FEDTRACK,
     "sequential_fl": SEQUENTIAL_FL,
@@ -35,8 +37,8 @@ KNOWN: dict[str, Known] = {
 
 # What `advise` and `compare` take where nobody says, in the order of their tables. On networks: what needs no constants.
 ADVISED = (
-    "fedsgd", "ef21", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "fedlin", "fedlin+top_k", "fedlin+difference",
-    "fedlin+one_exchange", "fedtrack", "sequential_fl", "gd",
+    "fedsgd", "ef21", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "scaffnew", "fedlin", "fedlin+top_k",
+    "fedlin+difference", "fedlin+one_exchange", "fedtrack", "sequential_fl", "gd",
 )  # fmt: skip
 # Besides, where clients may miss rounds: what keeps the gradients of those that do.
 ADVISED_WITH_COHORTS = ("fedlin+table", "fedlin+table_one_exchange", "fedtrack+table")

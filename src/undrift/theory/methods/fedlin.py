@@ -98,7 +98,7 @@ def _path(recursion: Recursion) -> Path | None:
     if not links:
         return predicted(recursion, _map)
     (name, link), *more = links.items()
-    played = isinstance(link, TopK) and not more and v["exchanges"] == 2 and v["correction"] != "kept"
+    played = isinstance(link, TopK) and not more and v["exchanges"] != 1 and v["correction"] != "kept"
     if played and name == "up" and link.differs:
         return Differing(recursion)
     return Preconditioned(recursion) if played and name == "down" and link.memory is True else None

@@ -12,6 +12,7 @@ import undrift as ud
 from .beyond_draw import BLUE, EVERYONE, GREEN, PAPER
 from .beyond_runs import (
     Variant,
+    best_ratio,
     common,
     contest,
     contracts,
@@ -19,7 +20,6 @@ from .beyond_runs import (
     fewer,
     has_stopped,
     lower_by,
-    median_ratio_at_most,
     ratio,
     rows,
     share,
@@ -68,6 +68,16 @@ def _ranges(kinds: tuple[str, ...]) -> Callable[[Data], Decision]:
         return at_least(cells[worst], 0.95, text, same if everyone < 0.95 else other)
 
     return decide
+
+
+def _beside_everyone(data: Data) -> Decision:
+    """Decided at η̄ = 1/L; how they compare with the best steps is reported."""
+    kinds = ("quadratic", "logistic", "network")
+    same = {kind: float(np.median(ratio(data, "rounds", FRESH, ALL, kind=kind, step=1.0))) for kind in kinds}
+    best = {kind: float(np.median(best_ratio(data, "rounds", FRESH, ALL, kind))) for kind in kinds}
+    said, also = (", ".join(f"{kind} {value:.2f}" for kind, value in found.items()) for found in (same, best))
+    text = f"rounds to the goal, 4 of 10 over everyone (median): {said}; each with its best step: {also}"
+    return at_most(max(same.values()), 2.0, text)
 
 
 def _kept_against_fresh(data: Data) -> Decision:
@@ -123,8 +133,8 @@ TABLE = Item(
             scales=("paper",),
         ),
         Claim(
-            "it takes less than twice the rounds that the paper's rule takes with everyone",
-            median_ratio_at_most(2.0, "rounds", FRESH, ALL, "rounds to the goal (median ratio)", step=1.0),
+            "at η̄ = 1/L it takes less than twice the rounds that the paper's rule takes with everyone",
+            _beside_everyone,
             scales=("paper",),
         ),
         Claim(

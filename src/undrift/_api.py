@@ -6,6 +6,8 @@ from .algorithms import (
     METHODS,
     ef21,
     fedavg,
+    feddyn,
+    fedexp,
     fedlin,
     fednova,
     fedprox,
@@ -14,6 +16,7 @@ from .algorithms import (
     fedtrack,
     gd,
     iag,
+    mimelite,
     scaffnew,
     scaffold,
     sequential_fl,
@@ -38,6 +41,7 @@ from .errors import (
     WireError,
 )
 from .links import compressed
+from .privacy import private
 from .protocol import Account, Algorithm, AtServer, Cohort, Diagnostics, Exchange, Gradients, OneByOne, Repeat
 from .recipe import Method, method
 from .resources import Resources
@@ -49,7 +53,7 @@ __all__ = [
     "Exchange", "Gradients", "History", "HostLostError", "InputError", "Interrupted",
     "Known", "Method", "OneByOne", "Repeat", "Resources",
     "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "ef21", "fedavg",
-    "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled", "loopback", "method",
-    "oracles", "plan", "problems", "quantise", "random_k", "run", "scaffnew", "scaffold", "scaled_sign", "sequential_fl",
-    "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
+    "feddyn", "fedexp", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled",
+    "loopback", "method", "mimelite", "oracles", "plan", "private", "problems", "quantise", "random_k", "run", "scaffnew",
+    "scaffold", "scaled_sign", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from .engine.description import Arguments, Run
+from .engine.epsilon import check_private
 from .engine.history import Result
 from .engine.loopback import pass_messages
 from .engine.simulate import Observer, simulate
@@ -26,6 +27,7 @@ def describe(method: Any, problem: Problem, *, rounds: int, **arguments: Unpack[
     'FedLin, Theorem 1'
     """
     described = Run.of(method, problem, rounds, **arguments)
+    check_private(described)
     if not described.method.by_theorem:
         return described
     from .theory.step_rule import resolve  # only where somebody asks for it: it takes a while to import

@@ -41,7 +41,7 @@ from .protocol import (
 )
 from .randomness import tag
 from .recipe import Method, as_method
-from .signatures import Endpoint, Receive
+from .signatures import Centre, Endpoint, Receive
 from .wire import Packed, dense
 
 
@@ -84,6 +84,9 @@ def compressed(
             f"the messages of {method.name} are halves of a model and activations, not vectors of length d: nothing would be "
             "compressed"
         )
+    for wrapper in method.recipe.wrap if up is not None else ():
+        if why := getattr(wrapper, "as_it_is", None):  # a promise that rests on what is sent
+            raise InputError(f"what the clients of {method} send cannot be compressed afterwards: {why}")
     names = [e.name for e in exchanges(method.build().round)]
     if exchange is not None and exchange not in names:
         raise unknown(f"exchange of {method.name}", exchange, names)
@@ -100,7 +103,7 @@ class Compressed:
     up: Compressor | None
     down: Compressor | None
 
-    def __call__(self, algorithm: Algorithm) -> Algorithm:
+    def __call__(self, algorithm: Algorithm, /, **numbers: Any) -> Algorithm:
         inner = next(e for e in exchanges(algorithm.round) if e.name == self.exchange)
 
         def first_up(x: jax.Array, loss: ClientLoss) -> Any:
@@ -181,14 +184,19 @@ class Compressed:
         def receive(server: Withheld, slots: Slot, ups: Any, cohort: Cohort) -> tuple[Withheld, Slot]:
             if _differs(self.down):
                 slots = slots._replace(told=jax.vmap(lambda slot: tell(server, slot)[1])(slots))
-            ups, held = jax.vmap(lambda held, up: _arrive(self.up, held, up))(slots.held, ups)
-            return _inside(inner.receive)(server, slots._replace(held=held), ups, cohort)
+            if self.up is not None:
+                ups, held = jax.vmap(lambda held, up: _arrive(self.up, held, up))(slots.held, ups)
+                slots = slots._replace(held=held)
+            return _inside(inner.receive)(server, slots, ups, cohort)
 
         endpoint = inner.account.endpoint
         account = inner.account
         if endpoint is not None:
             account = account._replace(endpoint=self._endpoint(endpoint))
-        return inner._replace(send=send, client=client, receive=receive, prepare=prepare, account=account)
+        centre = _centre_inside(inner)
+        return inner._replace(
+            send=send, client=client, receive=receive, prepare=prepare, account=account, centre=centre
+        )
 
     def _endpoint(self, inner: Endpoint) -> Endpoint:
         """Where a client's local path ended, as the server hears it; differences do not tell."""
@@ -263,7 +271,14 @@ def _carried_through(inner: Exchange) -> Exchange:
         client=client,
         receive=_inside(inner.receive),
         prepare=None if prepare is None else lambda s, key: s._replace(inner=prepare(s.inner, key)),
+        centre=_centre_inside(inner),
     )
+
+
+def _centre_inside(inner: Exchange) -> Centre | None:
+    """What the message up lies around, on a memory that carries errors beside it."""
+    own = inner.centre
+    return None if own is None else lambda memory, down: own(memory.inner, _dense(down))
 
 
 def _is_vector(leaf: Any, x: jax.Array) -> bool:

@@ -93,6 +93,16 @@ def descend(
     return together(_take_steps(local, done, steps, lambda gradient, y: step(y, gradient(y)), y))
 
 
+def descend_from_reference(local: Local, start: jax.Array, eta: Any, shift: jax.Array) -> jax.Array:
+    """τ_i steps y ← y − η(G_i(y) − G_i(start) + shift), both gradients of a step from the same draw; the first is −η·shift."""
+    eta = local.strided(eta)
+
+    def step(gradient: Callable[[jax.Array], jax.Array], y: jax.Array) -> jax.Array:
+        return y - eta * (gradient(y) - gradient(start) + shift)
+
+    return _take_steps(local, 1, local.steps, step, start - eta * shift)
+
+
 def descend_with(
     solver: optax.GradientTransformation, state: Any, local: Local, start: jax.Array, pull: Any = None
 ) -> tuple[jax.Array, Any]:

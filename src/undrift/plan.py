@@ -324,8 +324,8 @@ def geometric_steps(p: float) -> GeometricSteps:
 
     >>> plan = Plan(3, full(), geometric_steps(0.25), failures=0.0, seed=0)
     >>> plan.draw(first=1, count=2).steps
-    array([[3, 3, 3],
-           [1, 1, 1]])
+    array([[4, 4, 4],
+           [7, 7, 7]])
     """
     return GeometricSteps(probability("p", p))
 

@@ -65,7 +65,7 @@ class Cohort(NamedTuple):
         """
         if self.importance is None:
             return self.average(ups)
-        share = by_all(_shares_of_count, self.importance, self.answered)
+        share = by_all(shares_of_count, self.importance, self.answered)
         total = sums.weighted(share, self._present(ups))
         if around is None:
             return total
@@ -74,7 +74,7 @@ class Cohort(NamedTuple):
 
     def average(self, ups: Tree) -> Tree:
         """Σ w_i u_i / Σ w_i over the members that answered: between the smallest and the largest, but biased for a cohort."""
-        return sums.weighted(by_all(_shares_of_weight, self.weights, self.answered), self._present(ups))
+        return sums.weighted(by_all(shares_of_weight, self.weights, self.answered), self._present(ups))
 
     def total(self, ups: Tree) -> Tree:
         """Σ w_i u_i over the members that answered, a client that was drawn twice counted once.
@@ -94,12 +94,12 @@ def _weigh_anything(weights: jax.Array, answered: jax.Array | None) -> jax.Array
     return jnp.sum(_of_those(answered, weights)) > 0
 
 
-def _shares_of_count(importance: jax.Array, answered: jax.Array | None) -> jax.Array:
+def shares_of_count(importance: jax.Array, answered: jax.Array | None) -> jax.Array:
     """a_i / |S|, zero for those that did not answer."""
     return _of_those(answered, importance) / jnp.maximum(sums.total(_of_those(answered, jnp.ones_like(importance))), 1)
 
 
-def _shares_of_weight(weights: jax.Array, answered: jax.Array | None) -> jax.Array:
+def shares_of_weight(weights: jax.Array, answered: jax.Array | None) -> jax.Array:
     """w_i / Σ w_j over those that answered, zero for the others."""
     present = _of_those(answered, weights)
     return present / sums.total(present)
@@ -161,6 +161,7 @@ class Exchange(NamedTuple):
     receive: signatures.Receive
     account: Account = Account()
     prepare: signatures.Prepare | None = None
+    centre: signatures.Centre | None = None  # None: messages up lie around zero, as differences and gradients do
 
 
 class HearThenSpeak(NamedTuple):

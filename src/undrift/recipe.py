@@ -36,6 +36,7 @@ class Surroundings(NamedTuple):
     halves: Any = None  # the two halves of the problem's model, where it is cut
     every_round: bool = True  # nobody ever misses a round
     diagnose: bool = False  # somebody asked for the method's diagnostics
+    oracle: Any = None  # what clients get when they ask for a gradient; None: the whole one
 
 
 ANYWHERE = Surroundings()
@@ -60,9 +61,9 @@ class DrawsSteps(Protocol):
 
 
 class Wrapper(Protocol):
-    """An algorithm made from another; hashable."""
+    """An algorithm made from another; hashable. Its `numbers`, if it has some, are names of those that it takes: traced."""
 
-    def __call__(self, algorithm: Algorithm, /) -> Algorithm: ...
+    def __call__(self, algorithm: Algorithm, /, **numbers: Any) -> Algorithm: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,9 +101,11 @@ class Recipe:
         """The algorithm of this round with these numbers (concrete or traced); round=None: of no round in particular."""
         told = {name: getattr(surroundings, name) for name in self.asks}
         scheduled = {name: _at(schedule, round) for name, schedule in self.schedules}
-        algorithm = self.factory(**dict(self.settings), **numbers, **scheduled, **told)
-        for wrapper in self.wrap:
-            algorithm = wrapper(algorithm)
+        around = [(wrapper, {name: numbers[name] for name in _taken_by(wrapper)}) for wrapper in self.wrap]
+        own = {name: value for name, value in numbers.items() if not any(name in taken for _, taken in around)}
+        algorithm = self.factory(**dict(self.settings), **own, **scheduled, **told)
+        for wrapper, taken in around:
+            algorithm = wrapper(algorithm, **taken)
         return algorithm
 
 
@@ -138,9 +141,15 @@ class Method:
         """The argument `steps` of a run, for whoever serves all methods alike: left out where the method draws them itself."""
         return {"steps": steps} if self.recipe.draws is None else {}
 
-    def wrapped(self, wrapper: Wrapper) -> Method:
-        """The same method with its algorithm passed through `wrapper` (hashable)."""
-        return dataclasses.replace(self, recipe=dataclasses.replace(self.recipe, wrap=(*self.recipe.wrap, wrapper)))
+    def wrapped(self, wrapper: Wrapper, **numbers: float) -> Method:
+        """The same method with its algorithm passed through `wrapper` (hashable), which takes these numbers."""
+        for name in numbers:
+            if name in self.parameters:
+                raise InputError(
+                    f"{self.name} has a parameter {name} itself, which the one of {wrapper} would hide: rename it"
+                )
+        recipe = dataclasses.replace(self.recipe, wrap=(*self.recipe.wrap, wrapper))
+        return dataclasses.replace(self, recipe=recipe, numbers={**self.numbers, **numbers})
 
     def with_numbers(self, **numbers: float) -> Method:
         """The same method with other numbers, which keeps wrappers."""
@@ -272,6 +281,11 @@ def not_negative(**values: Any) -> None:
     for name, value in values.items():
         if not _traced(value) and not (np.isfinite(value) and value >= 0):
             raise InputError(f"{name} must be a finite number ≥ 0, got {value}")
+
+
+def _taken_by(wrapper: Wrapper) -> tuple[str, ...]:
+    taken: tuple[str, ...] = getattr(wrapper, "numbers", ())
+    return taken
 
 
 def _frozen(value: Any) -> Any:

@@ -44,6 +44,11 @@ class Endpoint(Protocol):
         """Where the client's local path ended."""
 
 
+class Centre(Protocol):
+    def __call__(self, memory: Tree, down: Tree, /) -> Tree:
+        """What the message up lies around, as the client knows it: for a model, the model that it started from."""
+
+
 class Counts(Protocol):
     def __call__(self, steps: Any, /) -> Any:
         """How often, from τ_i."""

@@ -30,6 +30,10 @@ MODULES = (
     "beyond_fedtrack",
     "beyond_ef21",
     "beyond_scaffnew",
+    "beyond_sequence",
+    "beyond_sequence_random",
+    "beyond_sequence_images",
+    "beyond_private",
 )
 
 

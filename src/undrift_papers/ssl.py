@@ -34,14 +34,14 @@ DELTAS = {1: "0", 4 / 3: "3/8", 2: "∞"}
 METHODS = {"FedAvg": "fedavg", "SSL": "sequential_fl"}
 
 
-def _group(number: int) -> Any:
+def group(number: int) -> Any:
     first, second, slope = GROUPS[number]
     return ud.problems.quadratic(
         np.array([[[first]], [[second]]], float), np.array([[-slope], [slope]], float), spectral=True
     )
 
 
-def _title(number: int) -> str:
+def title(number: int) -> str:
     first, _, slope = GROUPS[number]
     return f"group {number}: δ = {DELTAS[first]}, ζ* = {slope}"
 
@@ -52,7 +52,7 @@ def _produce(work: Work) -> Data:
     starts = [work["x_0"], *work["other x_0"]]
     total = len(work["groups"]) * 2 * len(starts)
     for i, number in enumerate(work["groups"]):
-        problem = _group(number)
+        problem = group(number)
         for j, (label, name) in enumerate(METHODS.items()):
             for k, start in enumerate(starts):
                 found = ud.sweep(
@@ -73,7 +73,7 @@ def _produce(work: Work) -> Data:
                     continue
                 for s, seed in enumerate(work["seeds"]):
                     history = {column: values[best, s] for column, values in found.history.items()}
-                    curves.add_run(_title(number), label, distance[best, s], history, seed=seed)
+                    curves.add_run(title(number), label, distance[best, s], history, seed=seed)
     names = ("group", "series", "x_0", "best eta", "distance")
     table = dict(zip(names, zip(*ends, strict=True), strict=True))
     return Data({"curves": curves.table(), "ends": table}, seeds=work["seeds"])

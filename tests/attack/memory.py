@@ -64,7 +64,7 @@ from undrift.cli import main
 
 number = int(sys.argv[1])
 problem = ud.problems.quadratic(np.stack([np.eye(4), 2 * np.eye(4)]), np.ones((2, 4)))
-words = ["run", "--method", f"{sys.argv[2]}:feddyn", "--eta", "0.1", "--problem", "quadratic:clients=2,dim=4", "--rounds", "3"]
+words = ["run", "--method", f"{sys.argv[2]}:table", "--eta", "0.1", "--problem", "quadratic:clients=2,dim=4", "--rounds", "3"]
 words += ["--trust", "--no-figures", "--quiet", "--overwrite", "--out", "own"]
 
 def play(method):

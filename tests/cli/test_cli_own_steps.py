@@ -6,6 +6,10 @@ import tomllib
 
 import pytest
 
+from undrift.deploy.contract import Contract
+from undrift.studies.agreement import Agreement
+from undrift.studies.study import read_study
+
 PROBLEM = ("--problem", "quadratic:clients=3,dim=4")
 REFUSED = "scaffnew draws its local steps itself"
 
@@ -54,3 +58,12 @@ def test_it_is_explained_by_its_mean(cli):
     shown = cli("explain", "scaffnew:p=0.25", "--json").json
     assert shown["steps"] == "geometric_steps(0.25)"
     assert shown["per_round"]["gradients"] == 4
+
+
+def test_a_contract_says_none_and_both_sides_toss_the_same_coins(tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_text('[problem]\nname = "quadratic"\nclients = 3\n[run]\nrounds = 6\n[[method]]\nname = "scaffnew"\n')
+    server = Agreement.of(read_study(file))
+    site = Agreement.accepted(Contract.read(server.contract.document()))
+    assert "steps" not in server.contract.study["run"]
+    assert str(site.preview.steps) == str(server.preview.steps) == "geometric_steps(0.316)"

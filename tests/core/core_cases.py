@@ -129,6 +129,10 @@ CASES: dict[str, Case] = {
     "scaffold option 1": Case(lambda eta: ud.scaffold(eta=eta, option=1), 2 * VECTOR, 2 * VECTOR),
     # It is told the mean of the round it took part in where it may miss the next one.
     "scaffnew": Case(lambda eta: ud.scaffnew(eta=eta, p=0.4), VECTOR, VECTOR, opening_down=0, absent_down=VECTOR),
+    "feddyn": Case(lambda eta: ud.feddyn(eta=eta, alpha=2.0), VECTOR, VECTOR),
+    "fedexp": Case(lambda eta: ud.fedexp(eta=eta), VECTOR, VECTOR),
+    "mimelite": Case(lambda eta: ud.mimelite(eta=eta), 2 * VECTOR, 2 * VECTOR),
+    "mime": Case(lambda eta: ud.mimelite(eta=eta, correction=True), 2 * VECTOR, 3 * VECTOR, opening_down=VECTOR),
     "fedlin": Case(lambda eta: ud.fedlin(eta=eta), 2 * VECTOR, 2 * VECTOR, opening_down=VECTOR, **FEDLIN),
     "fedlin compressed": Case(
         lambda eta: ud.fedlin(eta=eta, up=ud.top_k(2), down=ud.top_k(2)),
@@ -169,6 +173,9 @@ CASES: dict[str, Case] = {
         parallel=None,
     ),
     "sequential_fl": Case(lambda eta: ud.sequential_fl(eta=eta), VECTOR, VECTOR, parallel=False),
+    "sequential_fl corrected": Case(
+        lambda eta: ud.sequential_fl(eta=eta, corrected=True), 2 * VECTOR, 2 * VECTOR, parallel=False
+    ),
     "gd": Case(lambda eta: ud.gd(eta=eta), 0, 0, federated=False),
     "sgd": Case(lambda eta: ud.sgd(eta=eta, batch=2), 0, 0, federated=False),
     "iag": Case(lambda eta: ud.iag(eta=eta), 0, 0, federated=False),

@@ -33,7 +33,7 @@ LEVELS = (
     ("messages", "models", "data", "oracles", "ownership", "plan", "protocol"),
     ("compression", "local", "problems", "recipe"),
     ("links",),
-    ("algorithms",),
+    ("algorithms", "privacy"),
     ("engine",),
     ("deploy",),
     ("theory",),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from core_cases import CLIENTS, DIM, UNEQUAL, least_squares_data, logistic_data, problem_of, quadratic_data
+from core_cases import CLIENTS, DIM, UNEQUAL, WEIGHTS, least_squares_data, logistic_data, problem_of, quadratic_data
+from references import full_gradient
 
 import undrift as ud
 
@@ -89,3 +90,39 @@ def test_equal_weights_are_the_default():
     unweighted = ud.problems.quadratic(data.A, data.b)
     same(path(ud.fedlin(eta=0.05), unweighted), path(ud.fedlin(eta=0.05), problem_of(data)))
     assert unweighted.clients == CLIENTS
+
+
+def test_mimelite_without_momentum_is_fedavg_and_mime_is_fedlin():
+    for problem in (problem_of(logistic_data(2)), problem_of(quadratic_data(2, WEIGHTS))):
+        same(
+            path(ud.mimelite(eta=0.05, beta=0.0), problem, steps=UNEQUAL),
+            path(ud.fedavg(eta=0.05), problem, steps=UNEQUAL),
+        )
+        # FedLin's clients step with η̄/τ
+        same(path(ud.mimelite(eta=0.05, beta=0.0, correction=True), problem), path(ud.fedlin(eta=0.2), problem))
+
+
+def test_mime_with_one_local_step_is_gradient_descent_with_momentum():
+    data, eta, beta = logistic_data(2, WEIGHTS), 0.1, 0.8
+    x, s, expected = np.zeros(DIM), np.zeros(DIM), [np.zeros(DIM)]
+    for _ in range(30):
+        s = (1 - beta) * sum(w * full_gradient(data, i, x) for i, w in enumerate(data.weights)) + beta * s
+        x = x - eta * s
+        expected.append(x)
+    for correction in (False, True):
+        method = ud.mimelite(eta=eta, beta=beta, correction=correction)
+        same(path(method, problem_of(data), steps=1), np.stack(expected))
+
+
+def test_fedexp_is_fedavg_where_clients_agree_or_epsilon_is_large():
+    problem, data = problem_of(logistic_data(1)), logistic_data(3)
+    fedavg = path(ud.fedavg(eta=0.05), problem)
+    same(path(ud.fedexp(eta=0.05, epsilon=1e9), problem), fedavg)
+    assert np.abs(path(ud.fedexp(eta=0.05), problem) - fedavg).max() > 1e-3
+    twins = ud.problems.logistic(np.repeat(data.A[:1], 3, axis=0), np.repeat(data.b[:1], 3, axis=0), l2=0.1)
+    same(path(ud.fedexp(eta=0.05, epsilon=0.0), twins), path(ud.fedavg(eta=0.05), twins))
+
+
+def test_feddyn_with_one_local_step_is_gradient_descent():
+    problem = problem_of(logistic_data(2, WEIGHTS))
+    same(path(ud.feddyn(eta=0.05, alpha=10.0), problem, steps=1), path(ud.fedsgd(eta=0.1), problem))

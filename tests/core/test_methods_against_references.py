@@ -6,6 +6,7 @@ import numpy as np
 import optax
 import pytest
 import references as ref
+import references_averaging as more
 from core_cases import (
     CLIENTS,
     UNEQUAL,
@@ -50,6 +51,15 @@ METHODS = {
     "scaffold option 2": (ud.scaffold(eta=0.02), lambda w: ref.scaffold(w, 0.02, 2)),
     "fedlin": (ud.fedlin(eta=0.03), lambda w: ref.fedlin(w, 0.03)),
     "ef21": (ud.ef21(eta=0.03, up=ud.random_k(2)), lambda w: ref.ef21(w, 0.03, ud.random_k(2, memory="difference"))),
+    "feddyn": (ud.feddyn(eta=0.05, alpha=2.0), lambda w: more.feddyn(w, 0.05, 2.0)),
+    # A small ε lets η_s grow where Δ̄ vanishes and the Δ_i do not: that iteration multiplies rounding errors.
+    "fedexp": (ud.fedexp(eta=0.03, epsilon=0.1), lambda w: more.fedexp(w, 0.03, 0.1)),
+    "fedexp, mean of two": (
+        ud.fedexp(eta=0.03, epsilon=0.1, average=True),
+        lambda w: more.fedexp(w, 0.03, 0.1, average=True),
+    ),
+    "mimelite": (ud.mimelite(eta=0.03, beta=0.7, server_eta=0.9), lambda w: more.mimelite(w, 0.03, 0.7, 0.9)),
+    "mime": (ud.mimelite(eta=0.03, beta=0.7, correction=True), lambda w: more.mime(w, 0.03, 0.7)),
 }
 
 # FedLin's variants; random compressors share the library's draws with the reference
@@ -95,7 +105,7 @@ def test_logistic_regression_with_partial_participation_and_failures(name):
         same_iterates(method, reference, data, steps=steps, seed=seed, **arguments)
 
 
-@pytest.mark.parametrize("name", ["scaffold option 2", "fedlin"])
+@pytest.mark.parametrize("name", ["scaffold option 2", "fedlin", "feddyn", "mime"])
 def test_least_squares_with_replacement(name):
     method, reference = METHODS[name]
     for seed in range(2):
@@ -133,6 +143,10 @@ def test_fedlin_with_compression_and_partial_participation():
         ("fedlin", ud.oracles.noisy(0.5)),
         ("fedavg", ud.oracles.minibatch(3)),
         ("scaffold option 1", ud.oracles.minibatch(2, replace=True)),
+        ("feddyn", ud.oracles.noisy(0.5)),
+        ("mimelite", ud.oracles.minibatch(3)),
+        ("mime", ud.oracles.minibatch(3)),
+        ("mime", ud.oracles.noisy(0.5)),
     ],
     ids=str,
 )

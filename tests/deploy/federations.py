@@ -71,6 +71,10 @@ CASES: dict[str, Case] = {
     "scaffnew, cohorts": Case(
         lambda: ud.scaffnew(eta=0.05, p=0.4), least_squares, {"participation": ud.plan.uniform(3), "failures": 0.3}
     ),
+    "feddyn": Case(lambda: ud.feddyn(eta=0.05, alpha=1.0), logistic, HARD),
+    "fedexp": Case(lambda: ud.fedexp(eta=0.05, average=True), logistic, HARD),
+    "mimelite": Case(lambda: ud.mimelite(eta=0.05), least_squares, {**HARD, "oracle": ud.oracles.minibatch(2)}),
+    "mime": Case(lambda: ud.mimelite(eta=0.05, correction=True), logistic, COHORTS),
     "fedlin": Case(lambda: ud.fedlin(eta=0.05, **BOTH_WAYS), logistic, UNEQUAL),
     "fedlin, hard": Case(lambda: ud.fedlin(eta=0.05, up=ud.random_k(2), down=ud.quantise(3)), least_squares, HARD),
     "fedlin, 32 bits": Case(lambda: ud.fedlin(eta=0.05, **BOTH_WAYS), lambda: logistic("float32"), UNEQUAL, 1e-6),
@@ -90,8 +94,10 @@ CASES: dict[str, Case] = {
         lambda: ud.compressed(ud.fedavg(eta=0.05), up=ud.top_k(2), down=ud.top_k(2)), logistic, HARD
     ),
     "sequential_fl": Case(lambda: ud.sequential_fl(eta=0.05, server_eta=0.8), logistic, {"steps": 2}),
+    "sequential_fl, corrected": Case(lambda: ud.sequential_fl(eta=0.05, corrected=True), logistic, HARD),
     "ssl, central": Case(lambda: ud.ssl(eta=0.05), network, {"steps": 3}),
     "ssl, peer": Case(lambda: ud.ssl(eta=0.05, mode="peer"), network, {"steps": 3}),
+    "ssl, corrected": Case(lambda: ud.ssl(eta=0.05, mode="peer", corrected=True), network, {"steps": 3}),
     "sflv1": Case(lambda: ud.sflv1(eta=0.05), network, {"steps": 3}),
     "sflv2": Case(lambda: ud.sflv2(eta=0.05), lambda: network("float32"), {"steps": 3}, 1e-6),
     "gd": Case(lambda: ud.gd(eta=0.1), least_squares, {}),

@@ -17,6 +17,7 @@ NAMES = (
     "architecture.md",
     "dependencies.md",
     "participation.md",
+    "privacy.md",
     "page.md",
     "reliability.md",
     "security.md",

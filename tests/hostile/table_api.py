@@ -35,7 +35,68 @@ def rule(clients: Any) -> Any:
 
 PATIENCE = "patience"
 LEAST = "a share of the best value, must be a number ≥ 0"
+
+
+def private(method: Any = None, **arguments: Any) -> Callable[[], Any]:
+    """Made and run: some things only a run can know."""
+    given = {"clip": 1.0, "noise": 1.0, **arguments}
+    return lambda: ud.run(ud.private(method or ud.fedavg(eta=0.1), **given), problem(), rounds=2)
+
+
+def private_run(**arguments: Any) -> Callable[[], Any]:
+    made = ud.private(ud.fedavg(eta=0.1), clip=1.0, noise=1.0, where="server")
+    return lambda: ud.run(made, problem(), rounds=2, **arguments)
+
+
+TOP, PARALLEL = ud.top_k(1), "private is for parallel"
+PRIVATE: list[tuple[str, Callable[[], Any], tuple[str, ...]]] = [
+    ("private: no clip", private(clip=None), ("clip must be a number", "got None", "clip=1.0")),
+    ("private: clip of zero", private(clip=0), ("clip must be a number > 0", "got 0")),
+    ("private: negative clip", private(clip=-1.0), ("clip must be a number > 0", "got -1.0")),
+    ("private: infinite clip", private(clip=float("inf")), ("clip must be a finite number", "got inf")),
+    ("private: clip in words", private(clip="1"), ("clip must be a number", "'1'")),
+    ("private: true clip", private(clip=True), ("clip must be a number", "True")),
+    ("private: negative noise", private(noise=-0.5), ("must be ≥ 0", "got -0.5", "0 clips only")),
+    ("private: noise that is none", private(noise=float("nan")), ("noise must be a finite number", "got nan")),
+    ("private: delta of zero", private(delta=0), ("delta must be > 0 and < 1", "got 0", "1e-5")),
+    ("private: delta of one", private(delta=1.0), ("delta must be > 0 and < 1", "got 1")),
+    (
+        "private: delta above 1/m",
+        private(delta=0.6),
+        ("delta must be below 1/m", "1/2 = 0.5", "got 0.6", "take delta ="),
+    ),
+    ("private: where", private(where="sever"), ("'sever'", "did you mean 'server'")),
+    ("private: cohorts", private(cohorts="hidden"), ("unknown kind of cohorts 'hidden'", "secret")),
+    ("private: a factory", private(ud.fedavg), ("a method is what ud.fedlin(…)", "call the factory")),
+    ("private: ssl", private(ud.ssl(eta=0.1)), ("messages of ssl are halves", PARALLEL)),
+    ("private: sflv1", private(ud.sflv1(eta=0.1)), ("messages of sflv1 are halves", PARALLEL)),
+    ("private: in turn", private(ud.sequential_fl(eta=0.1)), ("sequential_fl play in turn", PARALLEL)),
+    ("private: centralised", private(ud.gd(eta=0.1)), ("gd holds all data in one place",)),
+    ("private: twice", private(ud.private(ud.fedavg(eta=0.1), 1.0, 1.0)), ("is private already", "once")),
+    (
+        "private: compressed before",
+        private(ud.compressed(ud.fedavg(eta=0.1), up=TOP)),
+        ("sends top_k(1)", "ud.compressed(…, up=…)"),
+    ),
+    ("private: compressed inside", private(ud.fedlin(eta=0.1, up=TOP)), ("fedlin sends top_k(1)", "without up")),
+    (
+        "private: compressed behind a server's noise",
+        lambda: ud.compressed(ud.private(ud.fedavg(eta=0.1), 1.0, 1.0, where="server"), up=TOP),
+        ("cannot be compressed afterwards", "where='client'"),
+    ),
+    (
+        "private: drawn twice",
+        private_run(participation=ud.plan.weighted(2)),
+        ("nobody is drawn twice", "weighted(2)", "where='client'"),
+    ),
+    (
+        "private: drawn twice, uniformly",
+        private_run(participation=ud.plan.uniform(2, replace=True)),
+        ("nobody is drawn twice", "replace=True"),
+    ),
+]
 ROWS: list[tuple[str, Callable[[], Any], tuple[str, ...]]] = [
+    *PRIVATE,
     ("run: rounds", run(rounds="ten"), ("rounds must be a whole number", "'ten'")),
     ("run: negative rounds", run(rounds=-1), ("rounds must be a whole number ≥ 0", "got -1")),
     ("run: fractional rounds", run(rounds=2.0), ("rounds must be a whole number", "got 2.0")),

@@ -20,6 +20,11 @@ def of(words: tuple[str, ...], flags: str, *says: str, code: int = 2, **files: s
 
 UNIT = "must be a whole number ≥ 1"
 SETTINGS = [
+    ("--clip 1", "a private method needs --clip and --noise", "--noise is missing"),
+    ("--clip 0 --noise 1", "--clip must be a number > 0", "got 0"),
+    ("--clip 1 --noise -1", "--noise must be a number ≥ 0", "got -1"),
+    ("--clip 1 --noise 1 --delta 0", "--delta must be a number > 0 and < 1", "got 0", "1e-05"),
+    ("--clip 1 --noise 1 --noise-by sever", "invalid choice: 'sever'"),
     ("--rounds -1", "--rounds must be a whole number ≥ 0", "got -1"),
     ("--rounds 2.5", "--rounds must be a whole number ≥ 0", "got 2.5", "for example 100"),
     ("--rounds ten", "--rounds must be a whole number ≥ 0", "got 'ten'"),

@@ -275,6 +275,12 @@ NUMBER = 'must be a number, "theorem", a schedule'
 AVG = 'name = "fedavg"; eta = 0.01; '
 ETA = 'name = "fedavg"; eta = '
 METHODS = [
+    of_method('name = "fedavg"; eta = 0.1; private = { clip = 1.0 }', "private needs noise"),
+    of_method('name = "fedavg"; eta = 0.1; private = { clip = 1.0, noise = -1.0 }', "noise must be a number ≥ 0", "got -1.0"),
+    of_method('name = "fedavg"; eta = 0.1; private = { clip = 1.0, noise = 1.0, delta = 0.0 }', "delta must be", "got 0.0"),
+    of_method('name = "fedavg"; eta = 0.1; private = { clip = 1.0, nose = 1.0 }', "unknown key of private 'nose'", "noise"),
+    of_method('name = "fedavg"; eta = 0.1; private = 1.0', "private must be a table", "got 1.0"),
+    of_method('name = "sequential_fl"; eta = 0.1; private = { clip = 1.0, noise = 1.0 }', "play in turn"),
     of_method("eta = 0.1", "a method needs name", "`undrift list`"),
     of_method("name = 5", "a method needs name", "got 5"),
     of_method('name = "fedlim"', "unknown method 'fedlim'", "did you mean 'fedlin'"),

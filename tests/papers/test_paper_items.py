@@ -35,6 +35,12 @@ def test_claims_hold_at_full_size(name, tmp_path):
     assert not reproduce(item, store, "paper").fresh, "both scales are the same result"
 
 
+@pytest.mark.slow
+def test_the_floors_of_private_methods(tmp_path):
+    made = reproduce(all_items()["beyond/private"], Store(tmp_path), "paper")
+    assert [(claim["sentence"], claim["measured"]) for claim in made.claims if not claim["holds"]] == []
+
+
 def test_partitions_of_figure_5_on_embedded_data(tmp_path):
     made = reproduce(all_items()["ssl/fig5"], Store(tmp_path), "quick")
     assert (made.scale, [claim["sentence"] for claim in made.claims if not claim["holds"]]) == ("quick", [])

@@ -175,6 +175,24 @@ def test_sequential_prediction_is_the_run_with_that_seed():
     np.testing.assert_allclose(curve, run.history["gap"], rtol=1e-8)
 
 
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0, 0.5]])
+def test_corrected_turns_are_predicted_as_they_run(weights):
+    rng = np.random.default_rng(4)
+    B = rng.normal(size=(3, 4, 4))
+    p = ud.problems.quadratic(B @ np.swapaxes(B, 1, 2) + np.eye(4), 3 * rng.normal(size=(3, 4)), weights=weights)
+    option = options_for(p, ["sequential_fl+corrected"])[0]
+    assert (option.label, option.known.drifts) == ("sequential_fl corrected=True", False)
+    curve = Models(p, np.ones(4), 1e-3).curve(option, [3, 4, 5], 0.01, 60, seed=3)
+    run = ud.run(ud.sequential_fl(eta=0.01, corrected=True), p, rounds=60, steps=[3, 4, 5], x0=np.ones(4), seed=3)
+    np.testing.assert_allclose(curve, run.history["gap"], rtol=1e-6, atol=1e-13)
+
+
+def test_no_theorem_of_plain_turns_is_lent_to_corrected_ones():
+    p = least_squares(9)
+    with pytest.raises(ud.InputError, match="no theorem is known"):
+        ud.run(ud.sequential_fl(eta="theorem", corrected=True), p, rounds=1)
+
+
 def test_what_only_measuring_can_tell():
     p = least_squares(8)
     with pytest.raises(ud.InputError, match="only measuring can tell"):

@@ -12,7 +12,7 @@ import pytest
 import undrift as ud
 from undrift.advice import advise
 from undrift.algorithms import METHODS
-from undrift.theory.methods import ADVISED, ADVISED_ON_NETWORKS, COMPARED, COMPARED_ON_NETWORKS, KNOWN, known_of
+from undrift.theory.methods import ADVISED, ADVISED_ON_NETWORKS, COMPARED, COMPARED_ON_NETWORKS, KNOWN, NAMED, known_of
 
 LIBRARY = Path(ud.__file__).parent
 
@@ -99,7 +99,7 @@ def test_the_search_for_arrays_finds_them():
 
 def test_every_method_has_a_record_and_every_list_names_methods():
     assert set(KNOWN) == set(METHODS)
-    listed = (*ADVISED, *ADVISED_ON_NETWORKS, *COMPARED, *COMPARED_ON_NETWORKS)
+    listed = (*ADVISED, *NAMED, *ADVISED_ON_NETWORKS, *COMPARED, *COMPARED_ON_NETWORKS)
     for name, _, variant in (entry.partition("+") for entry in listed):
         assert not variant or variant in KNOWN[name].variants
     assert all(known_of(factory) is KNOWN[name] for name, factory in METHODS.items())

@@ -38,6 +38,12 @@ MAPS = {
         lambda: ud.scaffold(eta=0.01, option=1, server_eta=0.9),
         lambda p: round_map.scaffold(p, 0.01, STEPS, 1, 0.9),
     ),
+    "feddyn": (lambda: ud.feddyn(eta=0.02, alpha=3.0), lambda p: round_map.feddyn(p, 0.02, STEPS, 3.0)),
+    "mimelite": (lambda: ud.mimelite(eta=0.02, beta=0.6), lambda p: round_map.mimelite(p, 0.02, STEPS, 0.6)),
+    "mime": (
+        lambda: ud.mimelite(eta=0.02, beta=0.6, server_eta=0.9, correction=True),
+        lambda p: round_map.mimelite(p, 0.02, STEPS, 0.6, 0.9, True),
+    ),
     "fedsplit": (lambda: ud.fedsplit(s=0.3), lambda p: round_map.fedsplit(p, 0.3)),
     "fedsplit from the model": (
         lambda: ud.fedsplit(s=0.3, inner_steps=4, inner_eta=0.05, start="model"),

@@ -15,7 +15,7 @@ from ..errors import InputError, unknown
 from ..problems.base import Problem
 from ..recipe import Factory, Method
 from ..theory.known import Known
-from ..theory.methods import ADVISED, ADVISED_ON_NETWORKS, ADVISED_WITH_COHORTS, known_of
+from ..theory.methods import ADVISED, ADVISED_ON_NETWORKS, ADVISED_WITH_COHORTS, NAMED, known_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,14 +111,15 @@ def _options(given: str | Factory, problem: Problem) -> list[Option]:
         )
     if not isinstance(given, str):
         return [Option(_name(given), given, _with_its_number(given), problem)]
-    if given not in (*ADVISED, *ADVISED_WITH_COHORTS):
-        raise unknown("method that the adviser knows", given, (*ADVISED, *ADVISED_WITH_COHORTS))
+    nameable = (*ADVISED, *ADVISED_WITH_COHORTS, *NAMED)
+    if given not in nameable:
+        raise unknown("method that the adviser knows", given, nameable)
     name, _, variant = given.partition("+")
     known = known_of(METHODS[name])
     if not known.suits(problem):
         return []
     settings = known.variants[variant](problem) if variant else [{}]
-    return [Option(name, METHODS[name], known, problem, one) for one in settings]
+    return [Option(name, METHODS[name], known.under(one), problem, one) for one in settings]
 
 
 def _with_its_number(factory: Factory) -> Known:

@@ -77,7 +77,7 @@ class Candidate:
         if self.step is None:
             return name
         values = self.option.written(self.step, self.steps)
-        inside = ",".join(f"{key}={_word(value)}" for key, value in values.items())
+        inside = ",".join(f"{key}={_typed(value)}" for key, value in values.items())
         links = "".join(f" --{link} {_link_word(one)}" for link, one in self.option.links.items())
         return f"--method {name}:{inside}{links}"
 
@@ -105,8 +105,12 @@ class Candidate:
         }
 
 
-def _word(value: Any) -> str:
-    """A value as a flag takes it."""
+def _typed(value: Any) -> str:
+    """A value as flags take it.
+
+    >>> _typed(0.5), _typed(True), _typed("prox")
+    ('0.5', 'true', 'prox')
+    """
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -114,7 +118,7 @@ def _word(value: Any) -> str:
 
 def _link_word(link: Any) -> str:
     """A compressor as a flag takes it; those that the adviser considers are TOP-k."""
-    return f"top_k:{link.k}{'' if link.memory is True else f',memory={_word(link.memory)}'}"
+    return f"top_k:{link.k}{'' if link.memory is True else f',memory={_typed(link.memory)}'}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,11 +8,14 @@ from ..recipe import Method
 from .centralised import gd, iag, sgd
 from .ef21 import ef21
 from .fedavg import fedavg, fedprox
+from .feddyn import feddyn
+from .fedexp import fedexp
 from .fedlin import fedlin
 from .fednova import fednova
 from .fedsgd import fedsgd
 from .fedsplit import fedsplit
 from .fedtrack import fedtrack
+from .mimelite import mimelite
 from .scaffnew import scaffnew
 from .scaffold import scaffold
 from .sequential import sequential_fl
@@ -24,9 +27,12 @@ METHODS: dict[str, Callable[..., Method]] = {
     "fedavg": fedavg,
     "fedprox": fedprox,
     "fednova": fednova,
+    "fedexp": fedexp,
+    "mimelite": mimelite,
     "fedsplit": fedsplit,
     "scaffold": scaffold,
     "scaffnew": scaffnew,
+    "feddyn": feddyn,
     "fedlin": fedlin,
     "fedtrack": fedtrack,
     "sequential_fl": sequential_fl,
@@ -39,7 +45,6 @@ METHODS: dict[str, Callable[..., Method]] = {
 }
 
 __all__ = [
-    "METHODS", "ef21", "fedavg", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "scaffnew",
-    "scaffold",
-    "sequential_fl", "sflv1", "sflv2", "sgd", "ssl",
+    "METHODS", "ef21", "fedavg", "feddyn", "fedexp", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd",
+    "iag", "mimelite", "scaffnew", "scaffold", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl",
 ]  # fmt: skip

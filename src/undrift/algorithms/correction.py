@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..links import Compressed
 from ..protocol import Algorithm, Cohort, unseen
 from ..randomness import tag
-from ..signatures import Endpoint, Send
+from ..signatures import Centre, Endpoint, Send
 from ..wire import dense
 
 
@@ -71,6 +71,10 @@ class Links:
         told = self.up_model is None or not self.up_model.differs
         return (lambda down, up: dense(end(up))) if told else unseen
 
+    def centre(self, x: Centre) -> Centre:
+        """What the end of a local path lies around, as it is sent: x, or zero where it is y_i − x that is sent."""
+        return (lambda memory, down: 0.0) if self.moves else x
+
     # ----- memory at the start
     def server(self, x: jax.Array) -> tuple[Server, Slot]:
         g = _first(self.first, x)
@@ -112,12 +116,12 @@ class Links:
         """x ← mean y_i, or x + mean(y_i − x)"""
         if not self.moves:
             return server._replace(x=cohort.mean(ends, around=server.x)), slots
-        moves, held = jax.vmap(lambda held, message: arrived(self.up_model, held, message))(slots.move, ends)
+        moves, held = _heard(self.up_model, slots.move, ends)
         return server._replace(x=server.x + cohort.mean(moves)), slots._replace(move=held)
 
     def direct(self, server: Server, slots: Slot, messages: Any, cohort: Cohort) -> tuple[Server, Slot]:
         """g ← C_down(e + mean h_i); e ← e + mean h_i − g."""
-        heard = jax.vmap(lambda held, message: arrived(self.up, held, message)[0])(slots.G, messages)
+        heard, _ = _heard(self.up, slots.G, messages)
         server, slots, mean = self._mean(server, slots, heard, cohort)
         g, e = feedback(self.down, server.e, mean, cohort.key)
         return server._replace(g=g, e=e), slots
@@ -138,6 +142,13 @@ class Links:
             return server, new, cohort.mean(heard)
         mean = server.mean + cohort.total(heard - slots.G)
         return server._replace(mean=mean), new, mean
+
+
+def _heard(link: Compressor | None, held: Any, messages: Any) -> tuple[Any, Any]:
+    """The vectors that a cohort's messages stand for, and what is held of them; whole messages are passed on unopened."""
+    if link is None:
+        return messages, held
+    return jax.vmap(lambda own, message: arrived(link, own, message))(held, messages)
 
 
 def send_x(server: Any, slot: Any) -> jax.Array:

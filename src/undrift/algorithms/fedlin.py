@@ -136,7 +136,8 @@ def fedlin(
 
     work = (lambda steps, sizes: Gradients(steps - 1)) if known else every_step
     account = Account(work, links.endpoint(lambda up: up))
-    local_steps = Exchange("local", send_direction(known), take_local_steps, links.average, account)
+    centre = links.centre(lambda memory, message: memory.x if known else message[0])
+    local_steps = Exchange("local", send_direction(known), take_local_steps, links.average, account, centre=centre)
     first_steps = local_steps._replace(send=send_direction(known, "g_1"))
     gradient = Exchange("gradient", send_x, upload_gradient, links.direct, Account(once))
     made = Algorithm(
@@ -173,7 +174,15 @@ def _one_exchange(eta: Any, links: Links, every_round: bool, fresh: bool) -> Alg
         return links.upload_first(sent, local.gradient(x))
 
     account = Account(every_step, links.endpoint(lambda up: up[0]))
-    turn = Exchange("local", send_direction(False), take_turn, receive, account)
+    around = links.centre(lambda sent, message: message[0])
+    turn = Exchange(
+        "local",
+        send_direction(False),
+        take_turn,
+        receive,
+        account,
+        centre=lambda sent, message: (around(sent, message), 0.0),
+    )
     return Algorithm(
         round=(turn,),
         server=links.server,

@@ -65,5 +65,6 @@ def fedsplit(
         client=client,
         receive=receive,
         account=Account(lambda steps, sizes: Gradients(0 * steps + (inner_steps or 0)), endpoint=lambda x, z: z),
+        centre=lambda memory, x: x,
     )
     return Algorithm((splitting,), client=lambda x, loss: x)

@@ -125,7 +125,10 @@ def fedtrack(
         return Gradients(steps - 1 + tables * -(-sizes // batch), (steps - 1) * batch + tables * sizes)
 
     account = Account(work_of_steps, endpoint=lambda message, y: y)
-    local_steps = Exchange("local", send_direction(every_round), take_local_steps, links.average, account)
+    centre = links.centre(lambda memory, message: memory.start.x if every_round else message[0])
+    local_steps = Exchange(
+        "local", send_direction(every_round), take_local_steps, links.average, account, centre=centre
+    )
     first_steps = local_steps._replace(send=send_direction(every_round, "g_1"))
     gradient = Exchange("gradient", send_x, upload_gradient, links.direct, Account(table_work(batch)))
     start = Exchange("first gradient", send_x, first_gradient, links.direct_first, Account(table_work(batch)))

@@ -12,6 +12,7 @@ from ..local import Local, descend
 from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, every_step
 from ..recipe import method, positive
 from ..sums import weighted
+from .variates import mean_gradient
 
 
 class Server(NamedTuple):
@@ -42,7 +43,7 @@ def scaffold(eta: float, option: int = 2, server_eta: float = 1.0) -> Algorithm:
         # Option 1 needs G_i(x), which is the first local gradient as well.
         gradient = local.gradient(x) if option == 1 else None
         y = descend(local, x, eta, shift=c - c_i, first=gradient)
-        new = gradient if gradient is not None else _mean_gradient(c_i, c, x - y, local.steps * eta)
+        new = gradient if gradient is not None else mean_gradient(c_i, c, x - y, local.steps * eta)
         return new, (y - x, new - c_i)
 
     def receive(server: Server, slots: Any, ups: Any, cohort: Cohort) -> tuple[Server, Any]:
@@ -66,8 +67,3 @@ def scaffold(eta: float, option: int = 2, server_eta: float = 1.0) -> Algorithm:
             server=lambda server, c_i, weights: {"variate_error": jnp.linalg.norm(server.c - weighted(weights, c_i))},
         ),
     )
-
-
-def _mean_gradient(c_i: jax.Array, c: jax.Array, way: jax.Array, length: Any) -> jax.Array:
-    """c_i − c + way/length; steps of size 0 (a schedule that warms up) say nothing about gradients, and c_i stays."""
-    return jnp.where(length == 0, c_i, c_i - c + way / jnp.where(length == 0, 1, length))

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from ..errors import InputError
 from ..gate import Count, NotNegative, Positive, Seed, check_sound, check_value, scalar
-from ..studies.schema import Rounds, RunTable, StepSize, field_types
+from ..studies.schema import Delta, Rounds, RunTable, StepSize, field_types
 from . import certs
 from .codes import EXIT_CODES
 from .parser_deploy import add_deployment
@@ -271,6 +271,17 @@ def _add_advise(commands: Any) -> None:
         "--failures", type=RUN["failures"], metavar="P", help="probability that a client does not answer"
     )
     setting.add_argument("--oracle", metavar="WORD", help="full, minibatch:B or noisy:VARIANCE (but full: measured)")
+    setting.add_argument(
+        "--clip", type=of_kind(Positive), metavar="C", help="private: norm that messages up are clipped to"
+    )
+    setting.add_argument(
+        "--noise",
+        type=of_kind(NotNegative),
+        metavar="σ",
+        help="private: standard deviation of the noise, in units of C",
+    )
+    setting.add_argument("--delta", type=of_kind(Delta), metavar="δ", help="private: where epsilon is counted (1e-5)")
+    setting.add_argument("--noise-by", choices=["client", "server"], help="private: who adds the noise (client)")
     setting.add_argument("--seed", type=RUN["seed"], help="seed of the runs (data have their own: data_seed)")
     setting.add_argument(
         "--measure", action="store_true", help="run the candidates, over step sizes around the predicted ones"
@@ -303,6 +314,17 @@ def _add_setting(parser: argparse.ArgumentParser) -> Any:
     setting.add_argument("--oracle", metavar="WORD", help="full, minibatch:B or noisy:VARIANCE")
     setting.add_argument("--up", metavar="WORD", help="compressor of what clients send")
     setting.add_argument("--down", metavar="WORD", help="compressor of what the server sends")
+    setting.add_argument(
+        "--clip", type=of_kind(Positive), metavar="C", help="private: norm that messages up are clipped to"
+    )
+    setting.add_argument(
+        "--noise",
+        type=of_kind(NotNegative),
+        metavar="σ",
+        help="private: standard deviation of the noise, in units of C",
+    )
+    setting.add_argument("--delta", type=of_kind(Delta), metavar="δ", help="private: where epsilon is counted (1e-5)")
+    setting.add_argument("--noise-by", choices=["client", "server"], help="private: who adds the noise (client)")
     setting.add_argument("--seed", type=RUN["seed"], help="seed of the run (data have their own: data_seed)")
     setting.add_argument("--record-every", type=RUN["record_every"], metavar="N", help="evaluate f every N rounds")
     setting.add_argument(

@@ -12,13 +12,19 @@ from ..studies.method import StudyMethod
 from ..studies.study import DEFAULTS, Study, checked_problem, read_study
 from ..studies.words import located, split_word
 
+PRIVATE = {
+    "clip": "clip",
+    "noise": "noise",
+    "delta": "delta",
+    "noise_by": "where",
+}  # flag -> key of the table `private`
 # A value that is a word with arguments itself, and the keys that are its own.
 INNER = {"partition": ("classes", "alpha", "min_size", "path")}
 
 
 def says_what(arguments: argparse.Namespace) -> bool:
     """Whether flags or a file say what to run."""
-    names = ("study", "method", "problem", "eta", "up", "down", *DEFAULTS)
+    names = ("study", "method", "problem", "eta", "up", "down", *PRIVATE, *DEFAULTS)
     return any(getattr(arguments, name, None) is not None for name in names)
 
 
@@ -59,7 +65,18 @@ def study_method(word: str, arguments: argparse.Namespace, eta: Any = None) -> S
 
 
 def with_flags(method: StudyMethod, arguments: argparse.Namespace, eta: Any = None) -> StudyMethod:
-    """A method with --up, --down and --eta put over it."""
+    """A method with --up, --down, --eta and what makes it private put over it."""
     links = {key: getattr(arguments, key) for key in ("up", "down") if getattr(arguments, key)}
-    method = dataclasses.replace(method, **links)
+    method = dataclasses.replace(method, **links, private=_private(method, arguments))
     return method if eta is None else method.with_parameters(eta=eta)
+
+
+def _private(method: StudyMethod, arguments: argparse.Namespace) -> dict[str, Any] | None:
+    """The table `private` with --clip, --noise, --delta and --noise-by put over it; None: the method is not private."""
+    given = {PRIVATE[name]: entry for name in PRIVATE if (entry := getattr(arguments, name, None)) is not None}
+    words = {**(method.private or {}), **given}
+    if not words:
+        return None
+    if missing := [key for key in ("clip", "noise") if key not in words]:
+        raise InputError(f"a private method needs --clip and --noise, here --{missing[0]} is missing: for example 1.0")
+    return words

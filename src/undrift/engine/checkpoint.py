@@ -194,7 +194,7 @@ def _records(folder: Path, stored: Stored, state: State, recorder: Recorder, rec
     length = state.length
     order = stored.names("column_")
     found = {name: stored.take(f"column_{name}", (length,), np.float64) for name in records.columns}
-    found |= {name: stored.take(f"column_{name}", (length,), None) for name in recorder.ledger.columns}
+    found |= {name: stored.take(f"column_{name}", (length,), None) for name in recorder.counted}
     columns = {name: found[name] for name in order if name in found}
 
     def table(name: str, shape: tuple[int, ...], dtype: Any) -> Table:

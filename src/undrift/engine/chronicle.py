@@ -85,6 +85,6 @@ class Chronicle:
     def _nothing(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What is recorded of a round that is not evaluated: the columns that round 0 has."""
         recorder = self.recorder
-        columns = {name: np.nan for name in recorder.columns if name not in recorder.ledger.columns}
+        columns = {name: np.nan for name in recorder.columns if name not in recorder.counted}
         clients = {name: np.full(rows[:1].shape[1:], np.nan) for name, rows in recorder.clients.items()}
         return columns, clients

@@ -250,7 +250,7 @@ class Run:
     def surroundings(self) -> Surroundings:
         """What the method may ask about this run."""
         halves = self.population.halves if self.recipe.split else None
-        return Surroundings(halves, self.every_round, self.diagnostics)
+        return Surroundings(halves, self.every_round, self.diagnostics, self.oracle)
 
     def algorithm_at(self, round: Any) -> Algorithm:
         """The algorithm with the numbers of this round (concrete or traced)."""

@@ -61,6 +61,7 @@ class History(Mapping[str, np.ndarray]):
     | bytes_up, bytes_down, bytes_peer | bytes sent so far, all clients together |
     | gradients | gradient evaluations so far (calls of the oracle) |
     | component_gradients | gradients of single components f_ij so far |
+    | epsilon | of `private` methods: ε at their δ, for one client's whole data, after this round |
     | seconds_computing, seconds_latency, seconds_transfer | virtual seconds so far, by cause; their sum is the time |
     """
 

@@ -18,6 +18,7 @@ import numpy as np
 from jax.extend.core import Jaxpr
 
 from ..plan import Draw, GeometricSteps, Plan
+from ..privacy import private_of
 from ..problems.arrays import blocks
 from .description import Run
 
@@ -48,6 +49,8 @@ def identity(
         array = jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
         _add(digest, np.asarray(array))
     digest.update(repr((run.seed, run.failures, run.on_divergence, run.resources)).encode())
+    if (private := private_of(run.recipe)) is not None:  # its δ is in no program
+        digest.update(repr(private).encode())
     return digest.hexdigest()
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..plan import Draw
 from .description import Run
+from .epsilon import COLUMN, Epsilon
 from .history import History, Result, in_order
 from .identity import add_rounds, plan_digest
 from .ledger import Counts, Ledger
@@ -48,6 +49,16 @@ class Recorder:
     def ledger(self) -> Ledger:
         """Made when the first costs are counted: the trace of the first chunk has shown the messages by then."""
         return Ledger.of(self.run)
+
+    @cached_property
+    def epsilon(self) -> Epsilon | None:
+        """What is promised of a private method."""
+        return Epsilon.of(self.run)
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The columns that are counted here, not measured."""
+        return self.ledger.columns if self.epsilon is None else (*self.ledger.columns, COLUMN)
 
     @property
     def length(self) -> int:
@@ -102,9 +113,11 @@ class Recorder:
         return {name: table for name, table in tables.items() if isinstance(table, OnDisk)}
 
     def spend(self, plan: Draw, first: int, count: int) -> None:
-        """The costs of these rounds alone."""
+        """The costs of these rounds alone, and what is promised after them."""
         for name, column in self.costs(plan, first, count).items():
             self._write(name, first, self._running(name, first, column))
+        if self.epsilon is not None:
+            self._write(COLUMN, first, self.epsilon.rows(first, count))
 
     def costs(self, plan: Draw, first: int, count: int) -> Counts:
         if first > 0:

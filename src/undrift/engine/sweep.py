@@ -21,6 +21,7 @@ import numpy as np
 from .. import precision
 from ..errors import InputError
 from .description import Run
+from .epsilon import COLUMN, Epsilon
 from .history import History, in_order
 from .identity import identity, plan_identity
 from .programs import Programs
@@ -182,10 +183,10 @@ class _Grid:
         runs = {place: outcome for block in blocks for place, outcome in block.outcomes()}
         costs = self._costs()
         together = []
-        for i in range(len(self.runs)):
+        for i, run in enumerate(self.runs):
             columns, x, diverged = zip(*(runs[i, j] for j in range(len(self.seeded))), strict=True)
             stacked = {name: np.stack([own[name] for own in columns]) for name in columns[0]}
-            together.append((stacked | costs, np.stack(x), np.stack(diverged)))
+            together.append((stacked | costs | self._promises(run), np.stack(x), np.stack(diverged)))
         return together
 
     def _costs(self) -> dict[str, np.ndarray]:
@@ -200,6 +201,12 @@ class _Grid:
         return {
             name: np.stack([recorder.columns[name][:total] for recorder in recorders]) for name in first.ledger.columns
         }
+
+    def _promises(self, run: Run) -> dict[str, np.ndarray]:
+        """ε of a private method, one row for every seed; its noise is one of the method's numbers."""
+        counters = [Epsilon.of(seeded.but(method=run.method)) for seeded in self.seeded]
+        rows = [counter.rows(0, run.rounds + 1) for counter in counters if counter is not None]
+        return {COLUMN: np.stack(rows)} if rows else {}
 
 
 class Block:

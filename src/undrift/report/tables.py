@@ -13,6 +13,8 @@ from ..engine.history import Result
 from ..studies.comparison import ROUNDING, TARGETS, Outcome
 from .plain import plain_table
 
+EPSILON = "epsilon"  # the column of private methods
+
 
 def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
     """One row per method, at its best step size."""
@@ -27,11 +29,19 @@ def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
         for target in TARGETS:
             table.add_column(f"{target:.0e}".replace("e-0", "e-"), justify="right", no_wrap=True)
     tested = not gap and all("accuracy" in outcome.history for outcome in outcomes)
-    for name in ("gap" if gap else "loss", *(["accuracy"] if tested else []), "MB ↑", "MB ↓", "gradients"):
+    promised = ["ε"] if any(EPSILON in outcome.history for outcome in outcomes) else []
+    for name in ("gap" if gap else "loss", *(["accuracy"] if tested else []), "MB ↑", "MB ↓", "gradients", *promised):
         table.add_column(name, justify="right", no_wrap=True)
     for outcome in outcomes:
-        table.add_row(*_row(outcome, gap, tested))
+        table.add_row(*_row(outcome, gap, tested), *(_promise(outcome) for _ in promised))
     return table
+
+
+def _promise(outcome: Outcome) -> str:
+    """ε at the end, of a private method."""
+    if outcome.best is None or EPSILON not in outcome.history:
+        return "–"
+    return f"{float(np.median(outcome.column(EPSILON)[:, -1])):.3g}"
 
 
 def _row(outcome: Outcome, gap: bool, tested: bool) -> list[Any]:
@@ -57,12 +67,14 @@ def run_table(label: str, problem: str, result: Result) -> Table:
     history = result.history
     table = plain_table(f"{label} on {problem.strip('<>')}")
     measured = [name for name in ("gap", "loss", "accuracy", "grad_norm", "drift") if name in history][:3]
-    for name in ("round", *measured, "MB up", "MB down", "gradients"):
+    promised = [EPSILON] if EPSILON in history else []
+    for name in ("round", *measured, "MB up", "MB down", "gradients", *promised):
         table.add_column(name, justify="right", no_wrap=True)
     for t in milestones(result.rounds):
         values = [_measured(name, history[name][t]) for name in measured]
         costs = [megabytes(history[name][t]) for name in ("bytes_up", "bytes_down")]
-        table.add_row(str(t), *values, *costs, f"{int(history['gradients'][t]):,}")
+        epsilon = [f"{history[name][t]:.3g}" for name in promised]
+        table.add_row(str(t), *values, *costs, f"{int(history['gradients'][t]):,}", *epsilon)
     return table
 
 

@@ -22,6 +22,7 @@ from ..engine.parts import Parts
 from ..errors import InputError
 from ..files import storage
 from ..plan import Absences
+from ..privacy import private_of
 from ..recipe import THEOREM
 from .entries import ready
 from .own import MARK, is_own
@@ -125,6 +126,12 @@ class Agreement:
         run = Run.of(method, problem, self.study.run["rounds"], **arguments)
         if run.recipe.centralised:
             raise InputError(f"{run.method.name} needs all data in one place, so that it cannot be deployed")
+        if private_of(run.recipe) is not None:
+            raise InputError(
+                f"{run.method} is for simulations: its noise is drawn from the run's seed, which server and sites know, so "
+                "that whoever receives a message could take the noise off again, and sites tell their losses and gradients "
+                "without noise when the model is evaluated; leave private out of a deployed run"
+            )
         return run
 
     def _check(self) -> None:

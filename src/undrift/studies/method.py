@@ -18,6 +18,7 @@ from ..compression import Compressor
 from ..errors import InputError, unknown
 from ..gate import Table, check, check_sound, rule_of, shown
 from ..links import compressed
+from ..privacy import private
 from ..protocol import exchanges
 from ..recipe import Factory, Method, Surroundings, method
 from ..theory.known import Known
@@ -30,7 +31,15 @@ from .schema import WORDS, MethodWords, field_types, is_plain, kind_of, make_tab
 from .solver import OPTIONS, solver_from
 from .words import construct
 
-OWN_WORDS = ("name", "label", "up", "down", "exchange", "asked")  # every other key is a parameter of the method
+OWN_WORDS = (
+    "name",
+    "label",
+    "up",
+    "down",
+    "exchange",
+    "private",
+    "asked",
+)  # every other key is a parameter of the method
 LINKS = ("up", "down")
 OPEN = "open"  # what was asked for where nothing was given
 NUMBERS_RULE = 'a number, "theorem", a schedule { schedule = … }, or a list of these (a grid)'
@@ -46,6 +55,7 @@ class StudyMethod:
     up: Any = None
     down: Any = None
     exchange: str | None = None
+    private: Mapping[str, Any] | None = None  # clip, noise, …
     asked: Mapping[str, Any] | None = None  # of parameters that were chosen for the user: what stood there before
     asked_by: str | None = dataclasses.field(default=None, compare=False)  # the file that it stands in; None: the user
 
@@ -72,7 +82,13 @@ class StudyMethod:
 
     def words(self) -> dict[str, Any]:
         own = {"name": self.name, "label": self.label, **self.parameters}
-        own |= {"up": self.up, "down": self.down, "exchange": self.exchange, "asked": self.asked}
+        own |= {
+            "up": self.up,
+            "down": self.down,
+            "exchange": self.exchange,
+            "private": self.private,
+            "asked": self.asked,
+        }
         return {key: entry for key, entry in own.items() if entry is not None}
 
     def with_parameters(self, **parameters: Any) -> StudyMethod:
@@ -97,7 +113,8 @@ class StudyMethod:
     @property
     def known(self) -> Known:
         """What is known of the method."""
-        return known_of(self.factory)
+        single = {key: entry for key, entry in self.parameters.items() if not isinstance(entry, list)}
+        return known_of(self.factory).under(single)
 
     @cached_property
     def compressors(self) -> tuple[Compressor | None, Compressor | None]:
@@ -119,7 +136,8 @@ class StudyMethod:
     def title(self) -> str:
         """A short name for tables and figures."""
         arrows = [f"{arrow}{c}" for arrow, c in zip("↑↓", self.compressors, strict=True) if c is not None]
-        return self.label or " ".join([self.name.rpartition(".py:")[2], *arrows])
+        noised = [] if self.private is None else ["private"]
+        return self.label or " ".join([self.name.rpartition(".py:")[2], *noised, *arrows])
 
     # ----- its values
     @property
@@ -162,6 +180,8 @@ class StudyMethod:
         values |= {k: construct(values[k], COMPRESSORS, "compressor") for k in self.own_links if k in values}
         links = {name: link for name, link in zip(LINKS, self.compressors, strict=True) if link is not None}
         made = self.factory(**values, **{name: link for name, link in links.items() if name in self.own_links})
+        if self.private is not None:  # noise before compression: what is made of it tells no more
+            made = private(made, **self.private)
         around = {name: link for name, link in links.items() if name not in self.own_links}
         if not around:
             self._check_exchange(made)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from msgspec import Meta
 
-from ..gate import LARGEST, Count, Failures, Link, Positive, Seed, Table
+from ..gate import LARGEST, Count, Failures, Link, NotNegative, Positive, Seed, Table
 
 PLAIN = (int, float, bool, str)
 
@@ -104,6 +104,24 @@ class DeployTable(Table):
     deadline: Positive | None = None
 
 
+Delta = Annotated[float, Meta(gt=0, lt=1, extra={"rule": "a number > 0 and < 1, far below 1/m"}, examples=[1e-5])]
+
+
+class PrivateTable(Table):
+    """What clients send is clipped and noised, see `undrift.private`."""
+
+    clip: Positive
+    noise: NotNegative
+    delta: Delta = 1e-5
+    where: Literal["client", "server"] = "client"
+    cohorts: Literal["secret", "public"] = "secret"
+
+
+Private = Annotated[
+    PrivateTable, Meta(extra={"rule": "a table, { clip = 1.0, noise = 1.0, delta = 1e-5, where = 'client' }"})
+]
+
+
 class MethodWords(Table):
     """The keys that every table [[method]] has."""
 
@@ -112,6 +130,7 @@ class MethodWords(Table):
     up: Compressor | None = None
     down: Compressor | None = None
     exchange: str | None = None
+    private: Private | None = None
     asked: dict[str, Any] | None = None  # written by undrift: of values it chose, what stood there before
 
 

@@ -11,7 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import centralised, curvature, ef21, fedavg, fedlin, fedtrack, round_map, scaffnew, ssl, stability, surrogate
+from . import (
+    centralised,
+    curvature,
+    ef21,
+    fedavg,
+    fedlin,
+    fedtrack,
+    round_map,
+    scaffnew,
+    scaffold,
+    ssl,
+    stability,
+    surrogate,
+)
 from .bound import Assumption, Bound
 from .constants import Constants, constants
 from .iterates import local_points, running_means, weighted_means
@@ -26,5 +39,5 @@ if TYPE_CHECKING:
 __all__ = [
     "Assumption", "Bound", "Chosen", "Constants", "Known", "Quantity", "Usual", "Verdict", "centralised",
     "check", "constants", "curvature", "ef21", "exact", "fedavg", "fedlin", "fedtrack", "local_points", "measured",
-    "promise", "round_map", "running_means", "scaffnew", "ssl", "stability", "surrogate", "weighted_means",
+    "promise", "round_map", "running_means", "scaffnew", "scaffold", "ssl", "stability", "surrogate", "weighted_means",
 ]  # fmt: skip

@@ -78,6 +78,7 @@ class Known:
     | advised(problem, steps, step) | parameters that go with a step size in the adviser, where not the usual ones |
     | without_prox | parameters that may be left out only where clients know their proximal operator in closed form |
     | variants, suits(problem) | further settings to advise ("name+variant"), and whether to consider it at all |
+    | with_settings(given) | the record of what these settings make of it, where that is another method; None: this one |
     | local, local_words | clients take each their τ_i steps, all the mean of them, or none but one; what these are called |
     | drifts | whether local steps lead it away from x* and nothing corrects that |
     | rule, colour | the step rule in words, with its source; "#rrggbb" |
@@ -105,6 +106,7 @@ class Known:
     without_prox: tuple[str, ...] = ()
     variants: Mapping[str, Callable[[Problem], list[dict[str, Any]]]] = dataclasses.field(default_factory=dict)
     suits: Callable[[Problem], bool] = lambda problem: True
+    with_settings: Callable[[Mapping[str, Any]], Known | None] = lambda given: None
     local: Literal["each", "mean", "none"] = "each"
     local_words: str = "local steps"
     drifts: bool = False
@@ -114,6 +116,10 @@ class Known:
     def __post_init__(self) -> None:
         if self.colour is not None and not re.fullmatch("#[0-9A-Fa-f]{6}", self.colour):
             raise InputError(f"a colour is written #rrggbb, got {self.colour!r}: for example #882255")
+
+    def under(self, given: Mapping[str, Any]) -> Known:
+        """What is known of the method with these settings."""
+        return self.with_settings(given) or self
 
     def choose(self, run: Run, constants: Callable[[], Constants]) -> Chosen | None:
         """The numbers that a theorem asks for; None where there is no rule."""

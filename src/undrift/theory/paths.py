@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -147,6 +147,30 @@ class Played(Path):
             state = made.apply(state)
 
 
+class Drifted(Played):
+    """Such maps that need not lead to x*: a race that nobody won tells nothing about later rounds."""
+
+    extrapolates = False
+
+
+class Extrapolated(Path):
+    """FedExP: x⁺ = x − η_s Δ̄, Δ_i = ηS_i ∇f_i(x), η_s = max{1, Σ w_i‖Δ_i‖²/(2(‖Δ̄‖² + ε))}."""
+
+    extrapolates = False  # local steps drift: there is a floor
+
+    def play(self, grid: np.ndarray) -> Iterator[np.ndarray]:
+        values = self.recursion.values(grid)
+        local = LocalSteps.of(self.q, values["eta"], self.steps)
+        x = before = np.repeat(self.x0[:, None], len(grid), axis=1)
+        while True:
+            yield (x + before) / 2 if values["average"] else x
+            back = local.apply(self.q.gradients(x))
+            mean, square = self.q.mean(back), self.q.weights @ np.sum(back**2, axis=1)
+            below = 2 * (np.sum(mean**2, axis=0) + values["epsilon"])
+            longer = np.divide(square, below, out=np.ones_like(square), where=below > 0)
+            x, before = x - np.maximum(1, longer) * mean, x
+
+
 class InTurn(Path):
     """Sequential FL in the very orders that a run with this seed draws."""
 
@@ -156,14 +180,30 @@ class InTurn(Path):
     def play(self, grid: np.ndarray) -> Iterator[np.ndarray]:
         local = LocalSteps.of(self.q, in_turn(self.q, grid), self.steps)
         x = np.repeat(self.x0[:, None], len(grid), axis=1)
-        t, block = 1, 64
-        everyone = uniform(self.q.clients)
-        while True:
-            for order in everyone.cohorts(self.recursion.seed, range(t, t + block), self.q.clients):
-                yield x
-                for i in order:
-                    x = x - local.one(i, self.q.hessians[i] @ x - self.q.linear[i][:, None])
-            t += block
+        for order in _orders(self.recursion.seed, self.q.clients):
+            yield x
+            for i in order:
+                x = x - local.one(i, self.q.hessians[i] @ x - self.q.linear[i][:, None])
+
+
+class InTurnCorrected(Path):
+    """Sequential FL with control variates, in the very orders that a run with this seed draws. Linear: there is no floor."""
+
+    race = RACE_IN_TURN
+
+    def play(self, grid: np.ndarray) -> Iterator[np.ndarray]:
+        q, m, k = self.q, self.q.clients, len(grid)
+        etas = np.broadcast_to(in_turn(q, grid), (m, 1, k))
+        local, lengths = LocalSteps.of(q, etas, self.steps), etas * self.steps[:, None, None]
+        x, own = np.repeat(self.x0[:, None], k, axis=1), np.zeros((m, q.dim, k))
+        c, change = np.zeros((q.dim, k)), np.zeros((q.dim, k))
+        for order in _orders(self.recursion.seed, m):
+            yield x
+            for i in order:
+                way = local.one(i, q.hessians[i] @ x - q.linear[i][:, None] - own[i] + c)
+                mean = own[i] - c + np.divide(way, lengths[i], out=np.zeros_like(way), where=lengths[i] > 0)
+                x, change, own[i] = x - way, change + q.weights[i] * (mean - own[i]), mean
+            c, change = c + change, np.zeros_like(change)
 
 
 class Coins(Path):
@@ -266,6 +306,13 @@ class Tracked(Preconditioned):
                 D = D + np.eye(d) - eta * change
             total += weight * eta * D
         return total
+
+
+def _orders(seed: int, clients: int, block: int = 64) -> Iterator[np.ndarray]:
+    """The order of clients in round 1, 2, …"""
+    everyone = uniform(clients)
+    for t in count(1, block):
+        yield from everyone.cohorts(seed, range(t, t + block), clients)
 
 
 def predicted(recursion: Recursion, made: Map | None) -> Path | None:

@@ -6,7 +6,8 @@ With f_i(x) = ½xᵀH_i x − c_iᵀx, τ local steps of size η along p + (H_i 
 
 so that FedAvg, FedProx, FedNova, FedSGD and GD map x to x − Σ w_i Q_i ∇f_i(x) with Q_i that commute with H_i, and FedLin
 maps x to x − (Σ w_i η_i S_i) ∇f(x). Methods with memory act on a longer state: (x, c_1, …, c_m) for SCAFFOLD,
-(z_1, …, z_m) for FedSplit. S_i comes from the eigenvalues of H_i: the price does not depend on τ_i.
+(x, λ_1, …, λ_m) for FedDyn, (x, s) for MimeLite, (z_1, …, z_m) for FedSplit. S_i comes from the eigenvalues of H_i: the price
+does not depend on τ_i.
 
 Reference: FedLin (Mitra et al. 2021), appendices B and E.
 """
@@ -219,6 +220,47 @@ def scaffold(problem: Any, eta: Any, steps: Any = 1, option: int = 2, server_eta
         return np.concatenate([x0, np.zeros(m * d)])
 
     return RoundMap("scaffold", q, (m + 1) * d, apply, start, lambda states: states[:d])
+
+
+def feddyn(problem: Any, eta: Any, steps: Any = 1, alpha: Any = 1.0) -> RoundMap:
+    """State (x, λ_1, …, λ_m): x − y_i = ηS_i(∇f_i(x) − λ_i), S_i with the pull α.
+
+    λ_i⁺ = λ_i + α(x − y_i); x⁺ = Σ w_i(y_i − λ_i⁺/α).
+    """
+    q = Quadratics.of(problem)
+    m, d = q.clients, q.dim
+    local = LocalSteps.of(q, eta, steps, alpha)
+
+    def apply(state: np.ndarray) -> np.ndarray:
+        x, own = state[:d], state[d:].reshape(m, d, -1)
+        back = local.apply(q.gradients(x) - own)
+        new = own + alpha * back
+        return np.concatenate([x - q.mean(back) - q.mean(new) / alpha, new.reshape(m * d, -1)])
+
+    def start(x0: np.ndarray) -> np.ndarray:
+        return np.concatenate([x0, np.zeros(m * d)])
+
+    return RoundMap("feddyn", q, (m + 1) * d, apply, start, lambda states: states[:d])
+
+
+def mimelite(
+    problem: Any, eta: Any, steps: Any = 1, beta: Any = 0.9, server_eta: Any = 1.0, correction: bool = False
+) -> RoundMap:
+    """State (x, s): x − y_i = ηS_i((1 − β)p_i + βs), S_i = Σ_{ℓ<τ_i} (I − η(1 − β)H_i)^ℓ; x⁺ = x − η_s Σ w_i(x − y_i);
+    s⁺ = (1 − β)∇f(x) + βs. p_i = ∇f_i(x), or with the correction ∇f(x).
+    """
+    q = Quadratics.of(problem)
+    d, share = q.dim, 1 - np.asarray(beta, float)
+    local = LocalSteps.of(q, eta * share, steps)
+
+    def apply(state: np.ndarray) -> np.ndarray:
+        x, s = state[:d], state[d:]
+        gradients = q.gradients(x)
+        mean = q.mean(gradients)
+        back = local.apply((mean[None] if correction else gradients) + beta / share * s)
+        return np.concatenate([x - server_eta * q.mean(back), share * mean + beta * s])
+
+    return RoundMap("mimelite", q, 2 * d, apply, lambda x0: np.append(x0, np.zeros(d)), lambda states: states[:d])
 
 
 def fedsplit(

@@ -23,6 +23,7 @@ LABELS = {
     "accuracy": ("Test accuracy", "share of the test data that is classified rightly", "linear"),
     "loss": ("Loss", "f(xₜ)", "log"),
     "grad_norm": ("Gradient", "‖∇f(xₜ)‖", "log"),
+    "epsilon": ("Privacy", "ε at the method's δ, for all data of one client", "linear"),
     "drift": ("Client drift", "mean of ‖yᵢ − ȳ‖ at the end of the local steps", "log"),
 }
 VIRTUAL = "virtual: counted from work and bytes at these rates, not measured"
@@ -115,8 +116,9 @@ def _figures(histories: Sequence[tuple[str, str, Mapping[str, np.ndarray]]], not
     shared = set.intersection(*(set(columns) for _, _, columns in histories))
     names = ["gap"] if "gap" in shared else [name for name in ("accuracy", "loss") if name in shared]
     found: list[dict[str, Any]] = []
-    for name in [*names, *(name for name in ("grad_norm", "drift") if name in shared)]:
-        series = [_series(label, method, name, columns) for label, method, columns in histories]
+    private = ["epsilon"] if any("epsilon" in columns for _, _, columns in histories) else []
+    for name in [*names, *(name for name in ("grad_norm", "drift") if name in shared), *private]:
+        series = [_series(label, method, name, columns) for label, method, columns in histories if name in columns]
         kept = [one for one in series if one is not None]
         if kept and (name != "drift" or any(np.any(np.asarray(one["y"]) > 0) for one in kept)):
             title, y_label, y_scale = LABELS[name]

@@ -8,11 +8,14 @@ from typing import Any
 from ...algorithms import METHODS
 from ...recipe import Method
 from ..known import Known
-from .averaging import FEDAVG, FEDNOVA, FEDPROX, SCAFFOLD, SFLV1, SFLV2
+from .averaging import FEDAVG, FEDNOVA, FEDPROX, SFLV1, SFLV2
 from .centralised import EF21, FEDSGD, GD, IAG, SGD
+from .extrapolated import FEDEXP, MIMELITE
+from .feddyn import FEDDYN
 from .fedlin import FEDLIN, FEDTRACK
 from .fedsplit import FEDSPLIT
 from .scaffnew import SCAFFNEW
+from .scaffold import SCAFFOLD
 from .sequential import SEQUENTIAL_FL, SSL
 
 KNOWN: dict[str, Known] = {
@@ -21,9 +24,12 @@ KNOWN: dict[str, Known] = {
     "fedavg": FEDAVG,
     "fedprox": FEDPROX,
     "fednova": FEDNOVA,
+    "fedexp": FEDEXP,
+    "mimelite": MIMELITE,
     "fedsplit": FEDSPLIT,
     "scaffold": SCAFFOLD,
     "scaffnew": SCAFFNEW,
+    "feddyn": FEDDYN,
     "fedlin": FEDLIN,
     "fedtrack": FEDTRACK,
     "sequential_fl": SEQUENTIAL_FL,
@@ -38,10 +44,11 @@ KNOWN: dict[str, Known] = {
 # What `advise` and `compare` take where nobody says, in the order of their tables. On networks: what needs no constants.
 ADVISED = (
     "fedsgd", "ef21", "fedavg", "fedprox", "fednova", "fedsplit", "scaffold", "scaffnew", "fedlin", "fedlin+top_k",
-    "fedlin+difference", "fedlin+one_exchange", "fedtrack", "sequential_fl", "gd",
+    "fedlin+difference", "fedlin+one_exchange", "fedtrack", "sequential_fl", "sequential_fl+corrected", "gd",
 )  # fmt: skip
 # Besides, where clients may miss rounds: what keeps the gradients of those that do.
 ADVISED_WITH_COHORTS = ("fedlin+table", "fedlin+table_one_exchange", "fedtrack+table")
+NAMED = ("fedexp", "mimelite", "feddyn")  # what `advise` takes as well, where somebody names it
 ADVISED_ON_NETWORKS = ("fedsgd", "fedavg", "fednova", "scaffold", "fedlin", "sequential_fl")
 COMPARED = ("fedavg", "fedprox", "fednova", "fedsplit", "fedsgd", "gd", "scaffold", "fedlin")
 COMPARED_ON_NETWORKS = ("fedavg", "fednova", "scaffold", "sequential_fl")
@@ -59,6 +66,5 @@ def known_of(given: Method | Callable[..., Any]) -> Known:
     else:
         own = getattr(given, "known", None)
         name = next((name for name, factory in METHODS.items() if factory is given), None)
-    if own is not None:
-        return own
-    return KNOWN.get(name or "", Known())
+    known: Known = KNOWN.get(name or "", Known()) if own is None else own
+    return known.under(given.parameters) if isinstance(given, Method) else known

@@ -1,4 +1,4 @@
-"""FedAvg, FedProx, FedNova and SCAFFOLD, and split learning in parallel: local steps, then a mean."""
+"""FedAvg, FedProx and FedNova, and split learning in parallel: local steps, then a mean."""
 
 from __future__ import annotations
 
@@ -132,35 +132,4 @@ FEDNOVA = Known(
     drifts=True,
     rule="1/(L·mean τ_i) on quadratics (the round map is I − M with 0 ⪯ M ⪯ I)",
     colour="#56B4E9",
-)
-
-
-def _scaffold_step(run: Run) -> Chosen:
-    """η ≤ min{1/(81LKη_s), S/(15μMKη_s)} for convex losses; (S/M)^{2/3}/(24LKη_s) without convexity; η_s ≥ 1."""
-    theorem = "SCAFFOLD, Theorem VII (Karimireddy et al. 2020)"
-    need_plain(run, theorem)
-    need_bounded_variance(run, theorem)
-    if run.failures > 0:
-        need_everyone(run, theorem)
-    c, K, server = constants_of(run), longest(run.steps), number(run, "server_eta")
-    L = smoothness(run, c)
-    if server < 1:
-        raise InputError(f"{theorem} assumes server_eta ≥ 1, got {server:g}: give eta")
-    share = 1.0
-    if not run.every_round:
-        if not isinstance(run.participation, Uniform):
-            raise InputError(f"{theorem} assumes uniformly drawn cohorts, got {run.participation}: give eta")
-        share = min(1.0, run.participation.count / run.problem.clients)
-    mu = float(c.mu or 0.0)
-    if mu < 0:
-        return Chosen({"eta": share ** (2 / 3) / (24 * L * K * server)}, f"{theorem}, non-convex, K = {K}")
-    limits = [1 / (81 * L * K * server)] + ([share / (15 * mu * K * server)] if mu > 0 else [])
-    return Chosen({"eta": min(limits)}, f"{theorem}, K = {K}")
-
-
-SCAFFOLD = Known(
-    step=_scaffold_step,
-    round_map=lambda q, v, steps: round_map.scaffold(q, v["eta"], steps, v["option"], v["server_eta"]),
-    rule="min{1/(81LKη_s), S/(15μMKη_s)} (Karimireddy et al. 2020, Theorem VII)",
-    colour="#0072B2",
 )

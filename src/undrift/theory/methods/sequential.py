@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from .. import ssl
 from ..bound import required
 from ..known import Chosen, Known, per_local_step, step_of_scale
 from ..needs import constants_of, need_bounded_variance, need_plain, need_whole_server_step, not_in_closed_form
-from ..paths import InTurn
+from ..paths import InTurn, InTurnCorrected
 from .averaging import by_convexity, with_equal_steps
 
 
@@ -37,6 +38,15 @@ def _scale(L: float, mu: float, steps: Any) -> float:
     return 1 / (L * float(np.sum(steps)))
 
 
+# No theorem is known to us for it: neither a step rule nor a bound. Its steps are of the order of one client's, not of all.
+CORRECTED = Known(path=InTurnCorrected)
+SSL_CORRECTED = Known()
+
+
+def _is_corrected(given: Mapping[str, Any]) -> bool:
+    return bool(given.get("corrected", False))
+
+
 SEQUENTIAL_FL = Known(
     step=_step,
     bound=lambda run, constants: with_equal_steps(ssl, run, constants),
@@ -44,6 +54,12 @@ SEQUENTIAL_FL = Known(
     scale=_scale,
     usual_step=lambda problem, steps, given: step_of_scale(per_local_step, problem, steps),
     drifts=True,
+    variants={"corrected": lambda problem: [{"corrected": True}]},
+    with_settings=lambda given: CORRECTED if _is_corrected(given) else None,
     rule="1/(6LMK) (SSL paper, (6), (7))",
 )
-SSL = Known(step=_step, rule=SEQUENTIAL_FL.rule)
+SSL = Known(
+    step=_step,
+    rule=SEQUENTIAL_FL.rule,
+    with_settings=lambda given: SSL_CORRECTED if _is_corrected(given) else None,
+)

@@ -66,7 +66,7 @@ def _apart(one: Case, steps: int, rounds: int, who: Any) -> float:
         ud.scaffold(eta / steps, option=1),
     )
     common: dict[str, Any] = {"rounds": rounds, "steps": steps, "seed": one.number, "keep_iterates": True}
-    x, y = (ud.run(method, one.problem, participation=who, **common).iterates[1:] for method in methods)
+    x, y = (np.asarray(ud.run(method, one.problem, participation=who, **common).iterates)[1:] for method in methods)
     return short_number(float(np.max(np.linalg.norm(x - y, axis=1) / np.linalg.norm(x, axis=1))))
 
 

@@ -264,7 +264,9 @@ def best_ratio(data: Data, column: str, one: str, other: str, kind: str) -> np.n
     return found
 
 
-def best_at_most(limit: float, column: str, pairs: Sequence[tuple[str, str]]) -> Callable[[Data], Decision]:
+def best_at_most(
+    limit: float, column: str, pairs: Sequence[tuple[str, str]], because: str | None = None
+) -> Callable[[Data], Decision]:
     """Holds if, with the best steps, the median of one/other is at most this for all pairs and kinds."""
 
     def decide(data: Data) -> Decision:
@@ -276,9 +278,8 @@ def best_at_most(limit: float, column: str, pairs: Sequence[tuple[str, str]]) ->
         said = "; ".join(
             f"{one}: " + ", ".join(f"{kind} {found[one, kind]:.2f}" for kind in kinds_of(data)) for one, _ in pairs
         )
-        return at_most(
-            max(found.values()), limit, f"{column} to the goal, each with its best step (median ratio). {said}"
-        )
+        text = f"{column} to the goal, each with its best step (median ratio). {said}"
+        return at_most(max(found.values()), limit, text, because)
 
     return decide
 

@@ -12,7 +12,7 @@ import undrift as ud
 from .beyond_difference import K, top
 from .beyond_draw import BLUE, EVERYONE, GREEN, OCHRE, PURPLE, WINE
 from .beyond_problems import Case
-from .beyond_runs import Variant, best_ratio, common, contest, fewer, kinds_of, rows, share, to_rounding
+from .beyond_runs import Variant, best_ratio, common, contest, fewer, kinds_of, median, rows, share, to_rounding
 from .data import Data
 from .item import Claim, Decision, Item, at_least, at_most, ours
 
@@ -82,7 +82,7 @@ def _networks_go_on(data: Data) -> Decision:
 
 def _fewer_bytes(data: Data) -> Decision:
     found = {
-        (name, kind): float(np.median(best_ratio(data, "bytes", name, AGAINST[name], kind)))
+        (name, kind): median(best_ratio(data, "bytes", name, AGAINST[name], kind))
         for name in (FEEDBACK, DIFFERENCE, FOUR, FEW)
         for kind in kinds_of(data)
     }

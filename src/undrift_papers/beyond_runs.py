@@ -224,6 +224,11 @@ def some_rows(data: Data, **values: Any) -> Table:
     return {name: column[keep] for name, column in table.items()}
 
 
+def median(values: np.ndarray) -> float:
+    """The median; infinite where nobody came far enough to be counted."""
+    return float(np.median(values)) if len(values) else float("inf")
+
+
 def ratio(data: Data, column: str, one: str, other: str, **values: Any) -> np.ndarray:
     """one/other in this column, problem by problem and step by step; where neither is finite it is left out."""
     first, second = (some_rows(data, variant=name, **values)[column] for name in (one, other))
@@ -241,7 +246,7 @@ def median_ratio_at_most(
     def decide(data: Data) -> Decision:
         kinds = values.get("kind", kinds_of(data))
         rest = {name: value for name, value in values.items() if name != "kind"}
-        found = {kind: float(np.median(ratio(data, column, one, other, kind=kind, **rest))) for kind in kinds}
+        found = {kind: median(ratio(data, column, one, other, kind=kind, **rest)) for kind in kinds}
         said = ", ".join(f"{kind} {value:.3g}" for kind, value in found.items())
         return at_most(max(found.values()), limit, f"{what}: {said}")
 
@@ -271,7 +276,7 @@ def best_at_most(
 
     def decide(data: Data) -> Decision:
         found = {
-            (one, kind): float(np.median(best_ratio(data, column, one, other, kind)))
+            (one, kind): median(best_ratio(data, column, one, other, kind))
             for one, other in pairs
             for kind in kinds_of(data)
         }

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 import undrift as ud
 
 from .beyond_draw import BLUE, EVERYONE, GREEN, PAPER
@@ -20,6 +18,7 @@ from .beyond_runs import (
     fewer,
     has_stopped,
     lower_by,
+    median,
     ratio,
     rows,
     share,
@@ -73,8 +72,8 @@ def _ranges(kinds: tuple[str, ...]) -> Callable[[Data], Decision]:
 def _beside_everyone(data: Data) -> Decision:
     """Decided at η̄ = 1/L; how they compare with the best steps is reported."""
     kinds = ("quadratic", "logistic", "network")
-    same = {kind: float(np.median(ratio(data, "rounds", FRESH, ALL, kind=kind, step=1.0))) for kind in kinds}
-    best = {kind: float(np.median(best_ratio(data, "rounds", FRESH, ALL, kind))) for kind in kinds}
+    same = {kind: median(ratio(data, "rounds", FRESH, ALL, kind=kind, step=1.0)) for kind in kinds}
+    best = {kind: median(best_ratio(data, "rounds", FRESH, ALL, kind)) for kind in kinds}
     said, also = (", ".join(f"{kind} {value:.2f}" for kind, value in found.items()) for found in (same, best))
     text = f"rounds to the goal, 4 of 10 over everyone (median): {said}; each with its best step: {also}"
     return at_most(max(same.values()), 2.0, text)
@@ -83,7 +82,7 @@ def _beside_everyone(data: Data) -> Decision:
 def _kept_against_fresh(data: Data) -> Decision:
     """Decided at η̄ = 1/L; the other steps are reported."""
     found = {
-        (kind, step): float(np.median(ratio(data, "rounds", KEPT, FRESH, kind=kind, step=step)))
+        (kind, step): median(ratio(data, "rounds", KEPT, FRESH, kind=kind, step=step))
         for kind in ("quadratic", "logistic", "network")
         for step in (0.2, 0.5, 1.0, 2.0)
     }

@@ -136,7 +136,7 @@ def test_claims_of_differences_fail_if_they_have_a_floor():
     }
     verdicts = [claim.verdict(made_up(curves, (0.2, 0.5, 1.0))) for claim in DIFFERENCE_ITEM.claims]
     failed = [verdict["sentence"] for verdict in verdicts if not verdict["holds"]]
-    assert len(failed) == 7, failed  # that of differences; a floor does not grow here
+    assert len(failed) == len(verdicts) - 2, failed  # error feedback stops, with everyone and with a few: those hold
 
 
 def test_the_promise_of_ef21_is_the_librarys_or_sharper():

@@ -48,7 +48,7 @@ def results(item: Item, store: Store, page: Path) -> str:
     files.write_bytes(picture, (made.folder / f"{FIGURE}.png").read_bytes())
     lines = [f"![{item.title}](reproduction/{picture.name})", ""]
     data = store.load(item, "paper")
-    if "ends" in data.tables:
+    if "ends" in data.tables and "drawn at" in data.setting:  # of `beyond_runs.contest`
         lines += [*table(data), ""]
     lines += ["| claim | verdict | measured | margin |", "|---|---|---|---|"]
     for claim in made.claims:

@@ -90,7 +90,21 @@ def _produce(work: Work) -> Data:
             for step, bound in _bounds(one, _oracles(work)[oracle]).items():
                 promised = bound.curve(work["rounds"], start)[at]
                 curves.add(_panel(oracle, step), "Theorem 4", short(promised), seed=one.number, kind="bound", round=at)
-    return Data({"curves": curves.table()}, [one.number for one in _cases(work)])
+    return means_over_problems(Data({"curves": curves.table()}, [one.number for one in _cases(work)]))
+
+
+def means_over_problems(full: Data) -> Data:
+    """What is kept: means over problems, and what share of its promise a problem uses up in the mean."""
+    curves, shares = Curves(), Curves()
+    for panel in full.panels:
+        for name in full.labels(panel):
+            rounds = full.curve(panel, name, "round")[0]
+            curves.add(
+                panel, name, short(full.curve(panel, name).mean(axis=0)), kind=full.kind(panel, name), round=rounds
+            )
+        used = full.curve(panel, ALL) / full.curve(panel, "Theorem 4")
+        shares.add(panel, ALL, short(used.mean(axis=0)), round=full.curve(panel, ALL, "round")[0])
+    return Data({"curves": curves.table(), "shares": shares.table()}, full.seeds)
 
 
 def _panel(oracle: str, step: str) -> str:
@@ -145,7 +159,7 @@ def _theorem_holds(data: Data) -> Decision:
     for oracle in (NOISE, BATCHES):
         for step in (LARGE, SMALL, FALLING):
             panel = _panel(oracle, step)
-            shares = (data.curve(panel, ALL) / data.curve(panel, "Theorem 4"))[:, 1:].mean(axis=0)
+            shares = data.where("shares", panel=panel)["value"][1:]
             if shares.max() > worst:
                 worst, where = float(shares.max()), panel
     return at_most(worst, 1.0, f"E‖x_t − x*‖² is at most {worst:.2g} of what is promised (largest with {where})")
@@ -175,14 +189,19 @@ def _the_table_helps(data: Data) -> Decision:
         for oracle in (NOISE, BATCHES)
     }
     said = ", ".join(f"{oracle} {factor:.1f}" for oracle, factor in found.items())
-    return at_least(min(found.values()), 3.0, f"floor of the paper's rule over that of the table, 4 of 10: {said}")
+    levels = ", ".join(f"{name} {_level(data, _panel(BATCHES, LARGE), name):.1e}" for name in WITH_BATCHES)
+    because = f"with mini-batches the noise sets the floor, which a table keeps as well (floors: {levels})"
+    text = f"floor of the paper's rule over that of the table, 4 of 10: {said}"
+    return at_least(min(found.values()), 3.0, text, because if found[NOISE] >= 3.0 else None)
 
 
 def _not_far_from_everyone(data: Data) -> Decision:
     found = {name: _level(data, _panel(NOISE, LARGE), name) / _level(data, _panel(NOISE, LARGE), ALL) for name in WAYS}
     wanted = max(found[name] for name in (ONE, SPARSE, TABLE, ONE_OF_FEW))
     said = ", ".join(f"{name} {factor:.1f}" for name, factor in found.items())
-    return at_most(wanted, 5.0, f"floors over that of the paper's rule with everyone: {said}")
+    because = "a mean over 4 of 10 is noisier than one over everyone, and a kept gradient keeps its noise"
+    text = f"floors over that of the paper's rule with everyone: {said}"
+    return at_most(wanted, 5.0, text, because if max(found[ONE], found[SPARSE]) <= 5.0 else None)
 
 
 def _draw(data: Data) -> Figure:

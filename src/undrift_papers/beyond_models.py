@@ -9,11 +9,23 @@ import numpy as np
 
 import undrift as ud
 
-from .beyond_difference import K, top
+from .beyond_difference import LAGS, K, top
 from .beyond_draw import BLUE, EVERYONE, GREEN, OCHRE, PURPLE, WINE
 from .beyond_problems import Case
-from .beyond_runs import Variant, best_ratio, common, contest, fewer, kinds_of, median, rows, share, to_rounding
-from .data import Data
+from .beyond_runs import (
+    Variant,
+    best_ratio,
+    common,
+    contest,
+    contracts,
+    fewer,
+    kinds_of,
+    median,
+    rows,
+    share,
+    to_rounding,
+)
+from .data import Data, Table
 from .item import Claim, Decision, Item, at_least, at_most, ours
 
 if TYPE_CHECKING:
@@ -50,20 +62,20 @@ def _no_floor(names: Sequence[str]) -> Callable[[Data], Decision]:
     def decide(data: Data) -> Decision:
         found = {name: _solved(data, name) for name in names}
         said = "; ".join(f"{name}: {int(solved.sum())} of {len(solved)}" for name, solved in found.items())
-        return at_least(
-            min(share(solved) for solved in found.values()),
-            0.98,
-            f"problems that end at rounding with some step: {said}",
-        )
+        falling = {name: _solved(data, name, contracts) for name in names}
+        slow = "; ".join(f"{name}: {int(some.sum())} of {len(some)}" for name, some in falling.items())
+        because = f"problems that end at rounding or still fall with some step: {slow}"
+        text = f"problems that end at rounding with some step: {said}"
+        return at_least(min(share(solved) for solved in found.values()), 0.98, text, because)
 
     return decide
 
 
-def _solved(data: Data, name: str) -> np.ndarray:
+def _solved(data: Data, name: str, judge: Callable[[Table], np.ndarray] = to_rounding) -> np.ndarray:
     solved = []
     for kind in [kind for kind in kinds_of(data) if kind != "network"]:
         table = rows(data, kind=kind, variant=name)
-        fine = to_rounding(table)
+        fine = judge(table)
         solved += [bool(np.any(fine[table["problem"] == number])) for number in sorted(set(table["problem"].tolist()))]
     return np.array(solved)
 
@@ -80,19 +92,22 @@ def _networks_go_on(data: Data) -> Decision:
     return at_most(worst, 1e-6, f"‖∇f‖² at the end, over that at the start, with the best step (median): {said}")
 
 
-def _fewer_bytes(data: Data) -> Decision:
-    found = {
-        (name, kind): median(best_ratio(data, "bytes", name, AGAINST[name], kind))
-        for name in (FEEDBACK, DIFFERENCE, FOUR, FEW)
-        for kind in kinds_of(data)
-    }
-    said = "; ".join(
-        f"{name}: " + ", ".join(f"{kind} {found[name, kind]:.2f}" for kind in kinds_of(data))
-        for name in (FEEDBACK, DIFFERENCE, FOUR, FEW)
-    )
-    return at_most(
-        max(found.values()), 1.0, f"bytes to the goal over those without compression, best steps (median): {said}"
-    )
+def _fewer_bytes(names: Sequence[str]) -> Callable[[Data], Decision]:
+    """Each with its best step; split by who takes part after the first result."""
+
+    def decide(data: Data) -> Decision:
+        found = {
+            (name, kind): median(best_ratio(data, "bytes", name, AGAINST[name], kind))
+            for name in names
+            for kind in kinds_of(data)
+        }
+        said = "; ".join(
+            f"{name}: " + ", ".join(f"{kind} {found[name, kind]:.2f}" for kind in kinds_of(data)) for name in names
+        )
+        text = f"bytes to the goal over those without compression, best steps (median): {said}"
+        return at_most(max(found.values()), 1.0, text, LAGS if FEW in names else None)
+
+    return decide
 
 
 def _draw(data: Data) -> Figure:
@@ -137,7 +152,12 @@ ITEM = Item(
         ),
         Claim("… and with a table under cohorts of 4 of 10", _no_floor([FEW])),
         Claim("on networks they fall to a millionth", _networks_go_on, scales=("paper",)),
-        Claim("to the goal they take fewer bytes than uncompressed", _fewer_bytes, scales=("paper",)),
+        Claim(
+            "to the goal they take fewer bytes than uncompressed, with everyone",
+            _fewer_bytes([FEEDBACK, DIFFERENCE, FOUR]),
+            scales=("paper",),
+        ),
+        Claim("… and with 4 of 10", _fewer_bytes([FEW]), scales=("paper",)),
     ),
 )
 ITEMS = (ITEM,)

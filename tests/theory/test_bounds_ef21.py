@@ -62,4 +62,6 @@ def test_a_compressor_that_is_no_contraction_is_refused_by_the_theorem():
     with pytest.raises(ud.InputError, match="contraction"):
         ef21.decay(float("inf"))
     with pytest.raises(ud.InputError, match="up must be a compressor"):
+        ud.ef21(eta=0.1, up=None)
+    with pytest.raises(ud.InputError, match="'up'"):
         ud.ef21(eta=0.1)

@@ -25,7 +25,7 @@ class Server(NamedTuple):
 
 
 @method
-def ef21(eta: float, up: Compressor | None = None) -> Algorithm:
+def ef21(eta: float, up: Compressor) -> Algorithm:
     """Client memory h_i = 0, server memory g = 0.
     ↓x; c_i = C(G_i(x) − h_i); h_i ← h_i + c_i; ↑c_i; g ← g + Σ w_i c_i over those that answered; x ← x − ηg.
 

@@ -24,6 +24,7 @@ from .talk import Talk
 
 USUAL_STEPS = 10
 PLACEHOLDER = 0.1  # any number will do: shapes do not depend on it
+PLACEHOLDER_LINK = "top_k:1"  # where a method cannot do without a compressor and none was given
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -71,6 +72,8 @@ def steps_of(made: Method, given: int | None) -> Any:
 def placeholder_method(asked: StudyMethod, steps: int) -> Method:
     """The method with some value for everything that was not given."""
     known = parameters_of(asked.factory)
+    links: dict[str, Any] = {name: PLACEHOLDER_LINK for name in asked.missing if name in asked.own_links}
+    asked = dataclasses.replace(asked, **links)
     values: dict[str, Any] = {name: 1 if known[name].annotation is int else PLACEHOLDER for name in asked.missing}
     inexact = asked.known.without_prox  # the stand-in problem has no closed form
     if inexact and inexact[0] not in asked.parameters:

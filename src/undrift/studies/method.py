@@ -152,8 +152,9 @@ class StudyMethod:
     @property
     def missing(self) -> list[str]:
         """Parameters that have no value and no default."""
+        given = {*self.parameters, *(name for name in LINKS if getattr(self, name) is not None)}
         needed = (name for name, one in parameters_of(self.factory).items() if one.default is one.empty)
-        return [name for name in needed if name not in self.parameters]
+        return [name for name in needed if name not in given]
 
     def checked(self) -> StudyMethod:
         """The same; refuses parameters that the method does not have, and values that it cannot take."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Scale = Literal["quick", "short", "paper"]
 SCALES: tuple[Scale, ...] = ("quick", "short", "paper")
 Source = Literal["paper", "ours", "reduced"]
+BEYOND = "beyond"  # in place of a paper's name: items of our own, past the papers
 LARGEST_MARGIN = 1e99  # files know no infinity
 
 

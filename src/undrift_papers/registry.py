@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from undrift.errors import InputError, unknown
 
-from .item import Item
+from .item import BEYOND, Item
 
 MODULES = (
     "fedlin",
@@ -22,6 +22,13 @@ MODULES = (
     "fedavg_bound",
     "learning_fedavg",
     "fedtrack",
+    "beyond_table",
+    "beyond_exchange",
+    "beyond_difference",
+    "beyond_models",
+    "beyond_noise",
+    "beyond_fedtrack",
+    "beyond_ef21",
     "beyond_scaffnew",
     "beyond_sequence",
     "beyond_sequence_random",
@@ -31,7 +38,7 @@ MODULES = (
 
 
 def all_items() -> dict[str, Item]:
-    """name -> item, paper by paper, figures before tables before theorems."""
+    """name -> item, paper by paper, figures before tables before theorems; past the papers as the modules have them."""
     items: dict[str, Item] = {}
     for name in MODULES:
         for item in importlib.import_module(f"{__package__}.{name}").ITEMS:
@@ -43,6 +50,8 @@ def _order(name: str, names: list[str]) -> tuple[int, str, int]:
     """Papers as the modules have them; fig2 before fig10."""
     paper, _, rest = name.partition("/")
     first = next(i for i, other in enumerate(names) if other.startswith(f"{paper}/"))
+    if paper == BEYOND:
+        return first, "", names.index(name)
     word = rest.rstrip("0123456789")
     number = rest[len(word) :]
     return first, word, int(number) if number else 0

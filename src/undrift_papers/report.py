@@ -9,7 +9,7 @@ from typing import Any
 
 from undrift import files
 
-from .item import SCALES, Item, Scale
+from .item import BEYOND, SCALES, Item, Scale
 from .reproduce import Reproduction, reproduce
 from .store import FIGURE, Store
 
@@ -27,7 +27,7 @@ PAPERS = {
     "ssl": "SSL: Li, Lyu, “Convergence analysis of sequential split learning on heterogeneous data” (2023)",
     "fedavg": "FedAvg paper: Dhasade, Kremer, Renard, FedAvg on heterogeneous data",
     "fedtrack": "FedTrack: Mitra, Jaafar, Pappas, Hassani, “Federated learning with incrementally aggregated gradients” (2021)",
-    "beyond": "Beyond the papers: methods and variants that they do not have, against theirs",
+    "beyond": "Past the papers: methods and variants that they do not have, against theirs ([beyond.md](beyond.md))",
 }
 SOURCES = {"paper": "paper", "ours": "our choice", "reduced": "reduced"}
 
@@ -62,19 +62,20 @@ def _summary(found: Sequence[Reproduction], missing: list[str]) -> list[str]:
     lines = ["| item | size | claims that hold | of | |", "|---|---|---|---|---|"]
     for made in found:
         total = len(made.claims)
-        words = (f"[{made.item.name}](#{_anchor(made)})", _size(made.scale), total - made.failed, total)
+        words = (f"[{made.item.name}](#{_anchor(made)})", _size(made), total - made.failed, total)
         lines.append(f"| {' | '.join(map(str, words))} | {'**not all**' if made.failed else ''} |")
     if missing:
         lines += ["", f"Not run yet: {', '.join(missing)}."]
     return lines
 
 
-def _size(scale: Scale) -> str:
-    return {"paper": "the paper’s", "short": "shortened", "quick": "reduced"}[scale]
+def _size(made: Reproduction) -> str:
+    whole = "in full" if made.item.paper == BEYOND else "the paper’s"
+    return {"paper": whole, "short": "shortened", "quick": "reduced"}[made.scale]
 
 
 def _heading(made: Reproduction) -> str:
-    return made.item.name if made.scale == "paper" else f"{made.item.name}, {_size(made.scale)}"
+    return made.item.name if made.scale == "paper" else f"{made.item.name}, {_size(made)}"
 
 
 def _anchor(made: Reproduction) -> str:

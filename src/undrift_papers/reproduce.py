@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from undrift.ownership import locked
 
 from .data import Data
-from .item import Item, Scale, Work
+from .item import BEYOND, Item, Scale, Work
 from .store import FIGURE, PAGE, Store
 
 SIZES = {"paper": "the paper’s size", "short": "shortened", "quick": "reduced"}
@@ -97,6 +97,10 @@ def _run(item: Item, store: Store, scale: Scale, progress: Callable[[str, int, i
     store.save(item, scale, data, about)
 
 
+def _size(item: Item, scale: Scale) -> str:
+    return "in full" if item.paper == BEYOND and scale == "paper" else SIZES[scale]
+
+
 def draw(item: Item, data: Data, folder: Path) -> list[Path]:
     """figure.png and figure.svg."""
     from undrift.report.figures import save_figure
@@ -116,7 +120,7 @@ def write_page_of(item: Item, data: Data, folder: Path, claims: list[dict[str, A
         figures = item.page_figures(data)
     document = {
         "title": item.title,
-        "subtitle": f"{item.name}, {SIZES[result['scale']]}",
+        "subtitle": f"{item.name}, {_size(item, result['scale'])}",
         "command": result["command"],
         "versions": result["versions"],
         "seeds": result["seeds"],

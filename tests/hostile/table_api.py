@@ -78,7 +78,11 @@ PRIVATE: list[tuple[str, Callable[[], Any], tuple[str, ...]]] = [
         private(ud.compressed(ud.fedavg(eta=0.1), up=TOP)),
         ("sends top_k(1)", "ud.compressed(…, up=…)"),
     ),
-    ("private: compressed inside", private(ud.fedlin(eta=0.1, up=TOP)), ("fedlin sends top_k(1)", "a method without up")),
+    (
+        "private: compressed inside",
+        private(ud.fedlin(eta=0.1, up=TOP)),
+        ("fedlin sends top_k(1)", "a method without up"),
+    ),
     (
         "private: compressed behind a server's noise",
         lambda: ud.compressed(ud.private(ud.fedavg(eta=0.1), 1.0, 1.0, where="server"), up=TOP),

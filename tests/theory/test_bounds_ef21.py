@@ -63,5 +63,5 @@ def test_a_compressor_that_is_no_contraction_is_refused_by_the_theorem():
         ef21.decay(float("inf"))
     with pytest.raises(ud.InputError, match="up must be a compressor"):
         ud.ef21(eta=0.1, up=None)
-    with pytest.raises(ud.InputError, match="missing a required argument: 'up'"):
+    with pytest.raises(ud.InputError, match="'up'"):
         ud.ef21(eta=0.1)

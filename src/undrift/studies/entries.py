@@ -137,10 +137,10 @@ def choose(method: StudyMethod, problem: Problem, steps: Any) -> dict[str, Choic
     missing = [name for name in dict.fromkeys(missing) if name not in given]
     if not missing:
         return {}
-    if link := next((name for name in missing if name in method.own_links), None):
+    if links := [name for name in missing if name in method.own_links]:
         raise InputError(
-            f'{method.name} needs {link}, a compressor, and has no default: {link} = "top_k:10" in a study file, '
-            f"--{link} top_k:10 or --method {method.name}:{link}=top_k:10"
+            f'{method.name} needs {links[0]}, a compressor: give it in the study file ({links[0]} = "top_k:10"), or as '
+            f"--{links[0]} top_k:10"
         )
     if isinstance(problem, Network):
         return {name: _network_choice(name, method, problem) for name in missing}

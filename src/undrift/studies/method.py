@@ -162,8 +162,8 @@ class StudyMethod:
     @property
     def missing(self) -> list[str]:
         """Parameters that have no value and no default."""
+        given = {*self.parameters, *(name for name in LINKS if getattr(self, name) is not None)}
         needed = (name for name, one in parameters_of(self.factory).items() if one.default is one.empty)
-        given = {**self.parameters, **{link: word for link in LINKS if (word := getattr(self, link)) is not None}}
         return [name for name in needed if name not in given]
 
     def checked(self) -> StudyMethod:

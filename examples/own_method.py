@@ -66,6 +66,9 @@ class Server(NamedTuple):
 def table(eta: float) -> ud.Algorithm:
     """↓x; ↑∇f_i(x); g ← g + Σ_{i∈S} w_i(∇f_i(x) − G_i); G_i ← ∇f_i(x); x ← x − ηg."""
 
+    def start(x):  # the server's own memory, and G_i in the slot of every client
+        return Server(x, jnp.zeros_like(x)), jnp.zeros_like(x)
+
     def receive(server, slots, gradients, cohort):
         g = server.g + cohort.total(gradients - slots)  # Σ w_i(…) over those that answered
         return Server(server.x - eta * g, g), gradients
@@ -77,14 +80,7 @@ def table(eta: float) -> ud.Algorithm:
         receive=receive,
         account=ud.Account(work=lambda steps, sizes: ud.Gradients(0 * steps + 1)),  # for the records: one gradient
     )
-    return ud.Algorithm(
-        (exchange,),
-        server=lambda x: (
-            Server(x, jnp.zeros_like(x)),
-            jnp.zeros_like(x),
-        ),  # the server's own memory, and a client's slot
-        model=lambda server: server.x,
-    )
+    return ud.Algorithm((exchange,), server=start, model=lambda server: server.x)
 
 
 def main(rounds: int = 1500) -> dict[str, np.ndarray]:

@@ -55,6 +55,9 @@ def test_a_comparison_shows_what_each_method_promises(cli):
     assert "ε" in said.out
     page = Path("c/page.html").read_text(encoding="utf-8")
     assert "for all data of one client" in page
+    assert "delta = 1e-05, where = server" in page  # also where nobody wrote it
+    assert "fedavg private: eta" in page
+    assert ": asked" not in page
 
 
 def test_what_promises_nothing_is_written_as_infinite(cli):

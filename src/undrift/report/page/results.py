@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...engine.history import Result, totals
+from ...privacy import private
 from ...studies.comparison import ROUNDING, Outcome
 from ...studies.entries import Entry, distinct_labels
 from ...studies.method import StudyMethod
@@ -18,6 +20,8 @@ from ...studies.study import HIDDEN, Study
 from ..promise import Promise
 from ..tables import compare_table, run_table, step_text
 
+# What ε is counted for stands on the page though nobody wrote it.
+PRIVATE = {name: inspect.signature(private).parameters[name].default for name in ("delta", "where")}
 LABELS = {
     "gap": ("Relative gap", "(f(xₜ) − f*) / (f(x₀) − f*)", "log"),
     "accuracy": ("Test accuracy", "share of the test data that is classified rightly", "linear"),
@@ -166,15 +170,16 @@ def _setting(study: Study, chosen: Mapping[str, Mapping[str, Any]], resources: s
     rows += [_row(f"run: {key}", entry) for key, entry in words["run"].items() if key not in ("speeds", "link")]
     rows.append(_row("seconds", resources, "given" if {"speeds", "link"} & set(words["run"]) else "ours", VIRTUAL))
     for method, label in zip(study.methods, distinct_labels(study.methods), strict=True):
-        rows += _method_rows(method, chosen.get(label, {}))
+        rows += _method_rows(label, method, chosen.get(label, {}))
     return rows
 
 
-def _method_rows(method: StudyMethod, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
-    label = method.label or method.name
+def _method_rows(label: str, method: StudyMethod, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
     rows = []
     for key, entry in method.words().items():
-        if key not in ("name", "label"):
+        if key == "private":
+            entry = {**PRIVATE, **entry}
+        if key not in ("name", "label", "asked"):  # what was asked for shows in the source
             rule = chosen.get(key)
             rows.append(_row(f"{label}: {key}", entry, "rule" if rule else "given", rule["why"] if rule else ""))
     return rows

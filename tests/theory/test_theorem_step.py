@@ -314,3 +314,9 @@ def test_the_command_line_and_study_files_take_the_word(tmp_path, capsys):
     nova = ["run", "--method", "fednova", "--eta", "theorem", "--problem", "logistic_synthetic", "--rounds", "3"]
     assert main([*nova, "--out", str(tmp_path / "nova"), "--quiet"]) != 0
     assert "β²" in capsys.readouterr().err
+
+
+def test_a_variant_without_a_theorem_is_refused_by_its_name():
+    p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
+    with pytest.raises(ud.InputError, match="gives sequential_fl with corrected a step size"):
+        ud.run(ud.sequential_fl(eta="theorem", corrected=True), p, rounds=1)

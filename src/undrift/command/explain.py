@@ -43,7 +43,7 @@ def execute(arguments: argparse.Namespace) -> int:
         content |= {**dataclasses.asdict(protocol), "mathematics": mathematics, "step_rule": asked.known.rule}
         print(json.dumps(content, indent=2, ensure_ascii=False))
         return codes.OK
-    head = f"{' '.join(filter(None, (asked.title, asked.variant)))}   d = {problem.dim:,}, {problem.dtype}, τ = {steps}"
+    head = f"{asked.title}   d = {problem.dim:,}, {problem.dtype}, τ = {steps}"
     where = " (a small network, cut after its hidden layer)" if made.recipe.split else ""
     _show(head + where, protocol, mathematics, asked.known.rule)
     return codes.OK

@@ -158,19 +158,14 @@ def choose(method: StudyMethod, problem: Problem, steps: Any) -> dict[str, Choic
 
 
 def distinct_labels(methods: Iterable[StudyMethod]) -> list[str]:
-    """One label per method; of two with the same name it says what sets them apart, and numbers them if that is nothing.
+    """One label per method; a method that stands there twice is numbered.
 
     >>> distinct_labels([StudyMethod("fedlin"), StudyMethod("fedlin", {"table": True})])
     ['fedlin', 'fedlin table']
     >>> distinct_labels([StudyMethod("gd"), StudyMethod("gd"), StudyMethod("gd", label="gd #1")])
     ['gd #1 #1', 'gd #2', 'gd #1 #2']
     """
-    methods = list(methods)
-    titles = [method.title for method in methods]
-    labels = [
-        f"{title} {method.variant}".strip() if titles.count(title) > 1 and method.label is None else title
-        for method, title in zip(methods, titles, strict=True)
-    ]
+    labels = [method.title for method in methods]
     for label in labels:
         if not isinstance(label, str) or len(label) > LONGEST_LABEL or not label.isprintable():
             raise InputError(

@@ -137,17 +137,19 @@ class StudyMethod:
         """A short name for tables and figures."""
         arrows = [f"{arrow}{c}" for arrow, c in zip("↑↓", self.compressors, strict=True) if c is not None]
         noised = [] if self.private is None else ["private"]
-        return self.label or " ".join([self.name.rpartition(".py:")[2], *noised, *arrows])
+        own = [] if is_own(self.name) else [self.variant] if self.variant else []
+        return self.label or " ".join([self.name.rpartition(".py:")[2], *own, *noised, *arrows])
 
     @property
     def variant(self) -> str:
-        """What was chosen of it besides its numbers, in a few words: enough to tell two of the same name apart.
+        """What the user chose of it besides numbers, in a few words.
 
         >>> StudyMethod("fedlin", {"eta": 0.1, "table": True, "exchanges": 1}).variant
         'table exchanges=1'
         """
-        settings = {k: v for k, v in self.parameters.items() if k not in (*traced_by(self.factory), *self.grid)}
-        return " ".join(k if v is True else f"{k}={shown_word(v)}" for k, v in settings.items() if v is not False)
+        numbers = (*traced_by(self.factory), *self.grid, *OPTIONS, *(self.asked or ()))
+        settings = {k: v for k, v in self.parameters.items() if k not in numbers and v is not False}
+        return " ".join(k if v is True else f"{k}={shown_word(v)}" for k, v in settings.items())
 
     # ----- its values
     @property

@@ -63,8 +63,10 @@ def choose(run: Run) -> Chosen:
     chosen = known.choose(run, lambda: constants_of(run))
     if chosen is None:
         rules = sorted(name for name, one in KNOWN.items() if one.step is not None)
+        chosen_so = [key for key, value in run.method.recipe.settings if value is True and name in rules]  # a variant
+        variant = f" with {', '.join(chosen_so)}" if chosen_so else ""
         raise InputError(
-            f"no theorem is known here that gives {name} a step size: give a number for "
+            f"no theorem is known here that gives {name}{variant} a step size: give a number for "
             f"{', '.join(run.method.by_theorem)} (there are rules for {', '.join(rules)})"
         )
     return chosen

@@ -43,8 +43,8 @@ def _past_the_paper(run: Run) -> list[str]:
 
 
 def _by_theorem(run: Run) -> Chosen:
-    need_everyone(run, "FedLin's theorems")
-    need_plain(run, "FedLin's theorems")
+    need_everyone(run, "each of FedLin's theorems")
+    need_plain(run, "each of FedLin's theorems")
     if beyond := _past_the_paper(run):
         raise InputError(
             f"FedLin's theorems are about the paper's own algorithm, here with {', '.join(beyond)}: give eta"

@@ -24,16 +24,19 @@ PARTIAL = {"participation": ud.plan.uniform(2), "failures": 0.3}
 
 METHODS = {
     "fedsgd": ud.fedsgd(eta=0.02),
+    "ef21": ud.ef21(eta=0.02, up=ud.top_k(2)),
     "fedavg": ud.fedavg(eta=0.02),
     "fedprox": ud.fedprox(eta=0.02, beta=0.5),
     "fednova": ud.fednova(eta=0.02),
     "fedsplit": ud.fedsplit(s=0.3, inner_steps=3, inner_eta=0.02),
     "scaffold": ud.scaffold(eta=0.02),
+    "scaffnew": ud.scaffnew(eta=0.02, p=0.4),
     "feddyn": ud.feddyn(eta=0.02, alpha=1.0),
     "fedexp": ud.fedexp(eta=0.02),
     "mimelite": ud.mimelite(eta=0.02),
     "mime": ud.mimelite(eta=0.02, correction=True),
     "fedlin": ud.fedlin(eta=0.02, up=ud.top_k(2), down=ud.quantise(3)),
+    "fedlin table": ud.fedlin(eta=0.02, table=True, up=ud.top_k(2, memory="difference")),
     "fedtrack": ud.fedtrack(eta=0.01, order="uniform"),
     "sequential_fl": ud.sequential_fl(eta=0.02, server_eta=0.8),
     "gd": ud.gd(eta=0.02),
@@ -139,7 +142,7 @@ def test_every_method_is_here():
 def test_nodes_play_the_run_and_hold_nothing_of_anyone_else(name):
     method, given = METHODS[name], problem_of(name)
     partial = {} if method.recipe.centralised or name in (*SPLIT, "fedlin", "fedtrack") else PARTIAL
-    arguments = {"rounds": ROUNDS, "steps": 2, "per_client": True, "diagnostics": True, "seed": 5, **partial}
+    arguments = told(method, rounds=ROUNDS, per_client=True, diagnostics=True, seed=5, **{"steps": 2, **partial})
     simulated = ud.run(method, given, keep_iterates=True, **arguments)
     run = ud.describe(method, given, **arguments).to_play()
     with precision.scope(given.dtype):

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from core_cases import told
 from twins import linear_layers, network_data, network_problem
 
 import undrift as ud

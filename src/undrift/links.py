@@ -193,7 +193,7 @@ class Compressed:
         account = inner.account
         if endpoint is not None:
             account = account._replace(endpoint=self._endpoint(endpoint))
-        centre = _centre_inside(inner)
+        centre = _centre_inside(inner, self.down)
         return inner._replace(
             send=send, client=client, receive=receive, prepare=prepare, account=account, centre=centre
         )
@@ -275,10 +275,10 @@ def _carried_through(inner: Exchange) -> Exchange:
     )
 
 
-def _centre_inside(inner: Exchange) -> Centre | None:
-    """What the message up lies around, on a memory that carries errors beside it."""
+def _centre_inside(inner: Exchange, link: Compressor | None = None) -> Centre | None:
+    """What the message up lies around, on a memory that carries errors beside it; `link`: what the message down came by."""
     own = inner.centre
-    return None if own is None else lambda memory, down: own(memory.inner, _dense(down))
+    return None if own is None else lambda memory, down: own(memory.inner, _arrive(link, memory.held, down)[0])
 
 
 def _is_vector(leaf: Any, x: jax.Array) -> bool:

@@ -350,3 +350,12 @@ def test_on_a_mesh_and_with_rows_on_disk_it_is_the_same_run(tmp_path):
         other = ud.run(method, problem, rounds=4, steps=UNEQUAL, **where, **PARTIAL)
         np.testing.assert_allclose(other.x, plain.x, rtol=1e-9)
         np.testing.assert_array_equal(other.history["epsilon"], plain.history["epsilon"])
+
+
+def test_models_are_clipped_around_what_a_client_holds_of_a_compressed_one():
+    """Not around the message, which says only what is new to the client."""
+    down = ud.top_k(2, memory="difference")
+    method = ud.private(ud.compressed(ud.fedlin(eta=1e-3), down=down, exchange="local"), clip=1.0, noise=0.0)
+    x0 = np.full(DIM, 1e3)
+    result = ud.run(method, problem_of(quadratic_data()), rounds=4, x0=x0, participation=ud.plan.uniform(3))
+    assert 0 < np.linalg.norm(result.x - x0) < 10  # four moves of at most 1, and what a client is not yet told of them

@@ -111,6 +111,10 @@ class Private:
         )
 
     def __call__(self, algorithm: Algorithm, /, **numbers: Any) -> Algorithm:
+        if not any(
+            isinstance(value, jax.Array) for value in numbers.values()
+        ):  # those of a program were checked before
+            _numbers(**numbers, delta=self.delta)
         link = Link(self.at_client, **numbers)
         return algorithm._replace(
             round=link.program(algorithm.round),

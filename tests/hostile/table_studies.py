@@ -327,7 +327,7 @@ METHODS = [
     of_method(AVG + "weight_decay = -1", "weight_decay must be a finite number ≥ 0", "got -1"),
     of_method(AVG + "clip = 0", "clip must be a finite number > 0", "got 0"),
     of_method(AVG + 'clip = "tight"', "clip must be a number", "got 'tight'"),
-    of_method('name = "fedlin"; clip = 1.0', "unknown key of fedlin 'clip'", "valid: asked, down"),
+    of_method('name = "fedlin"; clip = 1.0', "unknown key of fedlin 'clip'", "valid: asked, correction, down"),
     of_method('name = "fedprox"; beta = -1', "beta must be a finite number ≥ 0", "got -1"),
     of_method('name = "scaffold"; option = 3', "options 1 and 2", "got 3"),
     of_method('name = "scaffold"; option = 1.5', "option must be a whole number", "got 1.5"),

@@ -113,7 +113,11 @@ CASES = [
     Case("wire: k as a word", ("k must be a whole number ≥ 1", "'ten'"), call=lambda: ud.top_k("ten")),
     Case("wire: k = nan", ("k must be a whole number ≥ 1", "nan"), call=lambda: ud.random_k(float("nan"))),
     Case("wire: no k", ("k must be a whole number ≥ 1", "None"), call=lambda: ud.top_k(None)),
-    Case("wire: memory = 'no'", ("memory must be True or False", "'no'"), call=lambda: ud.top_k(3, memory="no")),
+    Case(
+        "wire: memory = 'no'",
+        ("memory must be True (error feedback), False (none) or 'difference'", "'no'"),
+        call=lambda: ud.top_k(3, memory="no"),
+    ),
     Case("wire: 2³¹ levels", ("levels must be at most 2**24", "2147483648"), call=lambda: ud.quantise(2**31)),
     Case("wire: half a level", ("levels must be a whole number ≥ 1", "0.5"), call=lambda: ud.quantise(0.5)),
 ]

@@ -103,11 +103,11 @@ def nearest(word: str, valid: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}? {listing}" if close else listing
 
 
-def unknown(kind: str, word: str, valid: Iterable[str]) -> InputError:
+def unknown(kind: str, word: Any, valid: Iterable[str]) -> InputError:
     """The error for a name that does not exist.
 
     >>> raise unknown("method", "fedlim", ["fedlin"])
     Traceback (most recent call last):
     undrift.errors.InputError: unknown method 'fedlim': did you mean 'fedlin'? (valid: fedlin)
     """
-    return InputError(f"unknown {kind} {word!r}: {nearest(word, valid)}")
+    return InputError(f"unknown {kind} {word!r}: {nearest(word if isinstance(word, str) else '', valid)}")

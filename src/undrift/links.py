@@ -108,11 +108,15 @@ class Compressed:
 
         def first_up(x: jax.Array, loss: ClientLoss) -> Any:
             own = algorithm.client(x, loss)
-            return _zeros(lambda: inner.client(own, inner.send(*algorithm.server(x)), _nobody(loss))[1])
+            up = _zeros(lambda: inner.client(own, inner.send(*algorithm.server(x)), _nobody(loss))[1])
+            return _whole(up, f"what clients send in exchange {self.exchange!r}", self.up)
 
         def first_told(x: jax.Array) -> Any:
             """What both ends take to have been told before anything was: the message that belongs to x_0."""
-            return _vectors(inner.send(*algorithm.server(x)), x)
+            return _vectors(first_down(*algorithm.server(x)), x)
+
+        def first_down(own: Any, slot: Any) -> Any:
+            return _whole(inner.send(own, slot), f"what the server sends in exchange {self.exchange!r}", self.down)
 
         def server(x: jax.Array) -> tuple[Withheld, Slot]:
             own, slot = algorithm.server(x)
@@ -121,7 +125,7 @@ class Compressed:
                 return Withheld(own, ()), Slot(slot, held)
             if self.down.differs:
                 return Withheld(own, (), jax.random.key_data(_no_key())), Slot(slot, held, first_told(x))
-            down = _zeros(lambda: inner.send(own, slot))
+            down = _zeros(lambda: first_down(own, slot))
             errors = _each(sender_memory, self.down, down, x)
             return Withheld(own, errors, _compress(self.down, errors, down, x, _no_key())[0]), Slot(slot, held)
 
@@ -193,7 +197,7 @@ class Compressed:
         account = inner.account
         if endpoint is not None:
             account = account._replace(endpoint=self._endpoint(endpoint))
-        centre = _centre_inside(inner)
+        centre = _centre_inside(inner, self.down)
         return inner._replace(
             send=send, client=client, receive=receive, prepare=prepare, account=account, centre=centre
         )
@@ -275,10 +279,10 @@ def _carried_through(inner: Exchange) -> Exchange:
     )
 
 
-def _centre_inside(inner: Exchange) -> Centre | None:
-    """What the message up lies around, on a memory that carries errors beside it."""
+def _centre_inside(inner: Exchange, link: Compressor | None = None) -> Centre | None:
+    """What the message up lies around, on a memory that carries errors beside it; `link`: what the message down came by."""
     own = inner.centre
-    return None if own is None else lambda memory, down: own(memory.inner, _dense(down))
+    return None if own is None else lambda memory, down: own(memory.inner, _arrive(link, memory.held, down)[0])
 
 
 def _is_vector(leaf: Any, x: jax.Array) -> bool:
@@ -325,6 +329,15 @@ def _arrive(compressor: Compressor | None, held: Any, message: Any) -> tuple[Any
     ]
     vectors, held = ([pair[k] for pair in both] for k in (0, 1))
     return jax.tree.unflatten(structure, vectors), held
+
+
+def _whole(message: Any, what: str, link: Compressor | None) -> Any:
+    """The message; one with compressed parts is refused."""
+    if any(map(_is_packed, jax.tree.leaves(message, is_leaf=_is_packed))):
+        raise InputError(
+            f"{what} is compressed already, and {link} would compress it once more: say one compressor only"
+        )
+    return message
 
 
 def _is_packed(node: Any) -> bool:

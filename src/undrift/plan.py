@@ -372,7 +372,7 @@ class Plan:
         if isinstance(self.steps, RandomSteps):
             self._countable(np.asarray(self.steps.high))
         elif isinstance(self.steps, GeometricSteps):
-            self._countable(np.asarray(int(self.steps.mean)))
+            self._countable(np.asarray(self.steps.mean))
         elif not callable(self.steps):
             self._given_steps  # noqa: B018 (refuses what are no steps)
 

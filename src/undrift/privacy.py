@@ -55,12 +55,13 @@ def private(
        single messages is refused.
 
     *What is promised.* Two runs are neighbours if they differ in all that one client sends, whatever its data are replaced by
-    (m, weights, sizes, plan and failures are the same, and known). An exchange then changes by at most 2C (or 2C·max c_i) where
-    the noise has σC (or σC·max c_i): a Gaussian mechanism with multiplier σ/2, Rényi DP of order α with 2α/σ². k
-    exchanges add up to 2kα/σ², and ε = min_α 2kα/σ² + log(1 − 1/α) − log(δα)/(α − 1). k counts the messages of the client that
-    was asked most often. Where cohorts are drawn by `plan.uniform(n)` at a trusted server and `cohorts="secret"`, sampling
-    amplifies (Wang, Balle, Kasiviswanathan 2019, Theorem 27); see docs/privacy.md for when that is due. Against neighbours
-    in which a client is left out (zeros in its place), as DP-FedAvg counts, σ is worth twice as much.
+    (m, weights, sizes, plan and failures are the same, and known unless sampling amplifies). An exchange then changes by at
+    most 2C (or 2C·max c_i) where the noise has σC (or σC·max c_i): a Gaussian mechanism with multiplier σ/2, Rényi DP of order
+    α with 2α/σ². k exchanges add up to 2kα/σ², and ε = min_α 2kα/σ² + log(1 − 1/α) − log(δα)/(α − 1). k counts the messages of
+    the client that was asked most often. Where cohorts are drawn by `plan.uniform(n)` at a trusted server and
+    `cohorts="secret"`, sampling amplifies (Wang, Balle, Kasiviswanathan 2019, Theorem 27); see docs/privacy.md for when
+    that is due. Against neighbours in which a client is left out (zeros in its place), as DP-FedAvg counts, σ is worth
+    twice as much.
 
     noise=0 clips only and promises nothing: ε = ∞. δ must be below 1/m. Needs `pip install "undrift[dp]"`.
 
@@ -111,6 +112,10 @@ class Private:
         )
 
     def __call__(self, algorithm: Algorithm, /, **numbers: Any) -> Algorithm:
+        if not any(
+            isinstance(value, jax.Array) for value in numbers.values()
+        ):  # those of a program were checked before
+            _numbers(**numbers, delta=self.delta)
         link = Link(self.at_client, **numbers)
         return algorithm._replace(
             round=link.program(algorithm.round),

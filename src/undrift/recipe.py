@@ -157,9 +157,10 @@ class Method:
             if name not in self.numbers:
                 raise unknown(f"number of {self.name}", name, self.numbers)
         waiting = tuple(name for name in self.by_theorem if name not in numbers)
-        values = {**self.numbers, **{k: float(v) for k, v in numbers.items()}}
+        values = {**self.numbers, **{k: _number(self.name, k, v) for k, v in numbers.items()}}
         changed = dataclasses.replace(self, numbers=values, by_theorem=waiting)
         changed.build()  # lets the factory refuse a bad value now
+        changed.drawn_steps  # noqa: B018 (and one that its steps cannot be drawn with)
         return changed
 
     def __str__(self) -> str:
@@ -198,6 +199,8 @@ class Factory:
         except TypeError as error:
             raise InputError(f"{name}{self.signature}: {error}") from None
         bound.apply_defaults()
+        for needed in (k for k in self.traced if bound.arguments[k] is None and not self._optional(k)):
+            raise InputError(f"{name}: {needed} must be a number, got None (or a function of the round)")
         given_numbers = {k: v for k, v in bound.arguments.items() if k in self.traced and v is not None}
         waiting = tuple(k for k, v in given_numbers.items() if isinstance(v, str) and v == THEOREM)
         schedules = tuple((k, _schedule(name, k, v)) for k, v in given_numbers.items() if callable(v))
@@ -220,6 +223,10 @@ class Factory:
         made.build()  # lets the factory refuse bad values now, not inside a compiled program
         made.drawn_steps  # noqa: B018 (and those that its steps cannot be drawn with)
         return made
+
+    def _optional(self, name: str) -> bool:
+        """Whether a number may be left out."""
+        return self.signature.parameters[name].annotation in ("float | None", float | None)
 
 
 class MethodDecorator(Protocol):

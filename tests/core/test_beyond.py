@@ -257,3 +257,19 @@ def test_what_does_not_go_together_is_refused(settings, plan, words):
 def test_memory_is_one_of_three(memory):
     with pytest.raises(ud.InputError, match="error feedback"):
         ud.top_k(2, memory=memory)
+
+
+@pytest.mark.parametrize(
+    ("method", "links"),
+    [
+        (ud.ef21(0.05, up=ud.top_k(2)), {"up": ud.top_k(2)}),
+        (ud.fedlin(0.05, up=ud.top_k(2)), {"up": ud.top_k(1, memory="difference"), "exchange": "gradient"}),
+        (ud.fedlin(0.05, down=ud.top_k(2)), {"down": ud.top_k(1), "exchange": "local"}),
+        (ud.fedlin(0.05, down=DIFFERENCE), {"down": DIFFERENCE, "exchange": "local"}),
+        (ud.compressed(ud.fedavg(0.05), up=ud.top_k(2)), {"up": ud.top_k(2)}),
+    ],
+    ids=str,
+)
+def test_what_is_compressed_already_is_not_compressed_again(method, links):
+    with pytest.raises(ud.InputError, match=r"is compressed already, and top_k.* say one compressor only"):
+        ud.run(ud.compressed(method, **links), problem_of(logistic_data(0)), rounds=1)

@@ -271,7 +271,8 @@ def test_sampling_amplifies_only_where_that_is_known():
     assert "only for" in reason(central(ud.fedavg(eta=0.1)), participation=ud.plan.permuted(2))
     assert "only for" in reason(central(ud.fedavg(eta=0.1)), participation=ud.plan.rule(lambda t, key: [0, 1], 2))
     assert "remember" in reason(central(ud.scaffold(eta=0.1)))
-    assert "remember" in reason(central(ud.fedlin(eta=0.1)))
+    assert "remember" in reason(central(ud.fedlin(eta=0.1, exchanges=1)))
+    assert "more than one release" in reason(central(ud.fedlin(eta=0.1)))
     assert "whole numbers" in reason(central(ud.fednova(eta=0.1)))
     weighted = ud.problems.quadratic(np.ones((100, 1, 1)), np.ones((100, 1)), weights=np.arange(1.0, 101.0))
     assert "weights" in reason(central(ud.fedavg(eta=0.1)), weighted)
@@ -350,3 +351,21 @@ def test_on_a_mesh_and_with_rows_on_disk_it_is_the_same_run(tmp_path):
         other = ud.run(method, problem, rounds=4, steps=UNEQUAL, **where, **PARTIAL)
         np.testing.assert_allclose(other.x, plain.x, rtol=1e-9)
         np.testing.assert_array_equal(other.history["epsilon"], plain.history["epsilon"])
+
+
+def test_models_are_clipped_around_what_a_client_holds_of_a_compressed_one():
+    """Not around the message, which says only what is new to the client."""
+    down = ud.top_k(2, memory="difference")
+    method = ud.private(ud.compressed(ud.fedlin(eta=1e-3), down=down, exchange="local"), clip=1.0, noise=0.0)
+    x0 = np.full(DIM, 1e3)
+    result = ud.run(method, problem_of(quadratic_data()), rounds=4, x0=x0, participation=ud.plan.uniform(3))
+    assert 0 < np.linalg.norm(result.x - x0) < 10  # four moves of at most 1, and what a client is not yet told of them
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(1e-200, np.inf), (1e200, 0.0)])
+@pytest.mark.parametrize("where", ["client", "server"])
+def test_epsilon_of_hardly_any_noise_and_of_nothing_else_is_a_number(noise, expected, where):
+    method = ud.private(ud.fedavg(eta=0.1), clip=1.0, noise=noise, where=where)
+    arguments = {"participation": ud.plan.uniform(3), "on_divergence": "continue"}
+    epsilon = ud.run(method, still(5, 2), rounds=2, **arguments).history["epsilon"]
+    np.testing.assert_array_equal(epsilon[[0, -1]], [0.0, expected])

@@ -99,8 +99,47 @@ PRIVATE: list[tuple[str, Callable[[], Any], tuple[str, ...]]] = [
         ("nobody is drawn twice", "replace=True"),
     ),
 ]
+
+
+def played(method: Any) -> Callable[[], Any]:
+    return lambda: ud.run(method, problem(), rounds=2)
+
+
+FLAG = "must be True or False"
+CONSTANTS = ud.theory.constants(problem())
+BEYOND: list[tuple[str, Callable[[], Any], tuple[str, ...]]] = [
+    ("private: where that is no word", private(where=None), ("place of the noise", "None", "client, server")),
+    ("fedlin: correction that is true", lambda: ud.fedlin(0.1, correction=True), ("correction of fedlin True", "kept")),
+    ("fedlin: a direction in words", played(ud.fedlin(0.1, first_direction="g")), ("first_direction", "'g'")),
+    ("mimelite: fedlin's correction", lambda: ud.mimelite(0.1, correction="kept"), (FLAG, "correction", "'kept'")),
+    ("fedexp: average of nothing", lambda: ud.fedexp(0.1, average=float("nan")), (FLAG, "average", "nan")),
+    ("in turn: corrected in words", lambda: ud.sequential_fl(0.1, corrected="no"), (FLAG, "corrected", "'no'")),
+    ("ssl: corrected in words", lambda: ud.ssl(0.1, corrected="no"), (FLAG, "corrected", "'no'")),
+    ("feddyn: no alpha", lambda: ud.feddyn(0.1, alpha=None), ("feddyn: alpha must be a number", "got None")),
+    ("mimelite: no beta", lambda: ud.mimelite(0.1, beta=None), ("mimelite: beta must be a number", "got None")),
+    ("scaffnew: hardly a coin", played(ud.scaffnew(0.1, p=5e-324)), ("local steps τ_i must be ≤", "got inf")),
+    ("numbers: p", lambda: ud.scaffnew(0.1, p=0.5).with_numbers(p=-1), ("a number in (0, 1]", "got -1.0")),
+    ("numbers: in words", lambda: ud.fedavg(0.1).with_numbers(eta="a"), ("eta must be a number", "'a'")),
+    (
+        "numbers: clip",
+        lambda: ud.private(ud.fedavg(0.1), 1.0, 1.0).with_numbers(clip=-1),
+        ("clip must be a number > 0", "-1"),
+    ),
+    (
+        "theory: a cohort in words",
+        lambda: ud.theory.scaffold.nonconvex(CONSTANTS, cohort="a"),
+        ("a cohort is a whole number of clients", "'a'"),
+    ),
+    (
+        "theory: a light heaviest",
+        lambda: ud.theory.scaffold.nonconvex(CONSTANTS, cohort=1, heaviest=-1.0),
+        ("heaviest = M·max w_i is between 1", "got -1.0"),
+    ),
+    ("theory: a coin", lambda: ud.theory.scaffnew.strongly_convex(CONSTANTS, p=0.0), ("a number in (0, 1]", "got 0.0")),
+]
 ROWS: list[tuple[str, Callable[[], Any], tuple[str, ...]]] = [
     *PRIVATE,
+    *BEYOND,
     ("run: rounds", run(rounds="ten"), ("rounds must be a whole number", "'ten'")),
     ("run: negative rounds", run(rounds=-1), ("rounds must be a whole number ≥ 0", "got -1")),
     ("run: fractional rounds", run(rounds=2.0), ("rounds must be a whole number", "got 2.0")),

@@ -203,7 +203,10 @@ def _first(given: Any, x: jax.Array) -> jax.Array:
     """g_1, as far as it is known before anyone was asked."""
     if given is None:
         return jnp.zeros_like(x)
-    g_1 = jnp.asarray(given, x.dtype)
+    try:
+        g_1 = jnp.asarray(given, x.dtype)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"first_direction must be a vector of d numbers, or None; got {given!r}") from error
     if g_1.shape != x.shape:
         raise InputError(f"first_direction must have shape (d,) = {x.shape}, got {g_1.shape}")
     return g_1

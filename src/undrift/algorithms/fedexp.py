@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from ..local import Local, Solver
 from ..protocol import Account, Algorithm, Cohort, Exchange, every_step
 from ..recipe import method, not_negative, positive
+from .correction import check_flag
 
 
 class Server(NamedTuple):
@@ -39,6 +40,7 @@ def fedexp(
     """
     positive(eta=eta)
     not_negative(epsilon=epsilon)
+    check_flag("average", average)
     local_solver = Solver.of(solver, eta, keep_solver)
 
     def client(memory: Any, x: jax.Array, local: Local) -> tuple[Any, jax.Array]:

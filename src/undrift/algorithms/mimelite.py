@@ -12,7 +12,7 @@ from ..local import Local, descend, descend_from_reference
 from ..oracles import Oracle
 from ..protocol import Account, Algorithm, Cohort, Exchange, Gradients
 from ..recipe import method, positive
-from .correction import send_x
+from .correction import check_flag, send_x
 
 
 class Server(NamedTuple):
@@ -48,6 +48,7 @@ def mimelite(
     """
     positive(eta=eta, server_eta=server_eta)
     _momentum(beta)
+    check_flag("correction", correction)
     exact = oracle is None or oracle.exact
 
     def steps(local: Local, x: jax.Array, direction: jax.Array, s: jax.Array, first: jax.Array | None) -> jax.Array:

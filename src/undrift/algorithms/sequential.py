@@ -11,6 +11,7 @@ from ..local import Local, Solver
 from ..protocol import Account, Algorithm, AtServer, Cohort, Diagnostics, Exchange, OneByOne, every_step
 from ..recipe import method, positive
 from ..sums import weighted
+from .correction import check_flag
 from .fedavg import averaging
 from .global_step import with_global_step
 from .variates import corrected_steps
@@ -45,6 +46,7 @@ def sequential_fl(
     >>> farthest() > 0.1, farthest(corrected=True) < 1e-12
     (True, True)
     """
+    check_flag("corrected", corrected)
     how = Solver.of(solver, eta, keep_solver)
     if corrected:
         return with_global_step(_corrected(how), server_eta, keep=lambda now, moved: now._replace(x=moved.x))

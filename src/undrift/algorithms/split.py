@@ -20,6 +20,7 @@ from ..errors import InputError, unknown
 from ..protocol import Algorithm, AtServer, Cohort, OneByOne, Repeat, all_but_one
 from ..recipe import method
 from ..signatures import Tree as Message
+from .correction import check_flag
 from .dialogue import Dialogue, Server, Slot
 from .dialogue_corrected import CorrectedDialogue
 from .global_step import with_global_step
@@ -64,6 +65,7 @@ def ssl(
         raise InputError(
             "a global step is taken at the server, which does not hold x_c in mode 'peer': use mode='central'"
         )
+    check_flag("corrected", corrected)
     dialogue = CorrectedDialogue(eta, solver, halves, mode == "peer") if corrected else Dialogue(eta, solver, halves)
     begin, end = dialogue.begin(), dialogue.end()
     if mode == "peer":  # the predecessor has brought x_c already

@@ -61,7 +61,8 @@ class Epsilon:
         if self.noise == 0:
             return np.where(self.start + releases > 0, np.inf, 0.0)
         each, places = np.unique(releases, return_inverse=True)
-        return smallest_epsilon(self.start * self._plain + each[:, None] * self._round, self.private.delta)[places]
+        divergences = _times(self.start, self._plain) + _times(each[:, None], self._round)
+        return smallest_epsilon(divergences, self.private.delta)[places]
 
     def _count(self, last: int) -> None:
         while self._counted < last:
@@ -121,7 +122,8 @@ def why_not_amplified(run: Run, private: Private) -> str:
     """Why sampling does not count; empty where it does.
 
     The theorem is about cohorts that are secret, drawn uniformly without replacement and anew for each release, and about
-    clients whose message depends on nothing but their data and what was released before.
+    clients whose message depends on nothing but their data and what was released before. Failures do no harm where nobody
+    knows them: they are drawn apart from data, so that k members who answer are a uniform cohort of k ≤ n.
     """
     who, m = run.participation, run.population.clients
     memory = memory_shapes(run.algorithm, run.population)
@@ -164,11 +166,25 @@ def _cohorts(run: Run, rounds: range) -> np.ndarray | None:
 
 def _curve(noise: float) -> np.ndarray:
     """ρ(α) of one release."""
-    return np.full(len(ORDERS), np.inf) if noise == 0 else _composed(accountant().GaussianDpEvent(noise / 2))
+    if _squares(noise):
+        return _composed(accountant().GaussianDpEvent(noise / 2))
+    return np.full(len(ORDERS), np.inf if noise < 1 else 0.0)
+
+
+def _squares(noise: float) -> bool:
+    """Whether σ² is a number that the package can count with: 10^±200 are none."""
+    return 1e-100 < noise < 1e100
+
+
+def _times(releases: Any, curve: np.ndarray) -> np.ndarray:
+    """The curve of so many releases; none at all tell nothing, however little noise there is."""
+    return np.where(releases == 0, 0.0, np.maximum(releases, 1) * curve)
 
 
 def _sampled_curve(run: Run, noise: float) -> np.ndarray:
     """ρ(α) of one release of a secret cohort of n out of m clients."""
+    if not _squares(noise):
+        return _curve(noise)
     m, dp = run.population.clients, accountant()
     event = dp.SampledWithoutReplacementDpEvent(m, run.participation.size(m), dp.GaussianDpEvent(noise / 2))
     return _composed(event)

@@ -54,11 +54,11 @@ def step_size(L: float, mu: float, delta: float) -> float:
     return min(smallest, theta / (2 * mu)) if mu > 0 else smallest
 
 
-def pl(constants: Constants, delta: float, eta: float | None = None) -> Bound:
+def pl(constants: Constants, delta: float, eta: float | None = None, in_expectation: bool = False) -> Bound:
     """f(x_T) − f* ≤ (1 − ημ)^T Ψ_0, Ψ_0 ≤ Δ + (η/θ)(1 − 1/δ)(4LΔ + 2ζ*²) for convex f_i, Δ = f(x_0) − f*.
 
     h_i = 0 at the start, so that e_0 ≤ (1 − 1/δ) Σ w_i‖∇f_i(x_0)‖², and with ζ*² = Σ w_i‖∇f_i(x*)‖²
-    Σ w_i‖∇f_i(x_0)‖² ≤ 2 Σ w_i‖∇f_i(x_0) − ∇f_i(x*)‖² + 2ζ*² ≤ 4LΔ + 2ζ*².
+    Σ w_i‖∇f_i(x_0)‖² ≤ 2 Σ w_i‖∇f_i(x_0) − ∇f_i(x*)‖² + 2ζ*² ≤ 4LΔ + 2ζ*². `in_expectation`: that of a random compressor is.
 
     >>> import numpy as np, undrift as ud
     >>> p = ud.problems.quadratic(np.stack([np.eye(4), 2 * np.eye(4)]), np.array([[3.0, 1, 0, 2], [0.0, 5, 9, 1]]))
@@ -84,5 +84,6 @@ def pl(constants: Constants, delta: float, eta: float | None = None) -> Bound:
         numbers={"eta": step},
         assumptions=(*assumptions, known(PL, mu)),
         rate=rate,
+        in_expectation=in_expectation,
         values=lambda t, start: rate**t * (start + lost * (4 * L * start + 2 * float(star))),
     )

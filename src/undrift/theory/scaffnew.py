@@ -36,6 +36,7 @@ import math
 
 import numpy as np
 
+from ..plan import probability
 from .assume import MEASURE, smooth_and_strongly_convex
 from .bound import Assumption, Bound, known, required, step_within
 from .constants import Constants
@@ -79,7 +80,7 @@ def strongly_convex(constants: Constants, eta: float | None = None, p: float | N
     """
     L, mu, assumptions = smooth_and_strongly_convex(THEOREM, constants)
     step = step_within(THEOREM, "γ", eta, 1 / L, "1/L")
-    chance = best_chance(step, mu) if p is None else float(p)
+    chance = best_chance(step, mu) if p is None else probability("p", p)
     at_optimum = float(required(THEOREM, "a minimiser", "Σ w_i‖∇f_i(x*)‖²", constants.zeta_star_sq, MEASURE))
     noise = 0.0 if constants.sigma_sq is None else float(constants.sigma_sq)
     rate, zeta = per_round(step, chance, mu), 1 - per_iteration(step, chance, mu)

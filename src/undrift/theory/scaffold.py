@@ -41,6 +41,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..gate import whole
 from .assume import MEASURE, convex_losses, smooth
 from .bound import Assumption, Bound, known, longest, require_positive, required, same_steps, step_within
 from .constants import Constants
@@ -62,11 +63,13 @@ class Sampling:
         M = constants.clients
         if cohort is None or (cohort == M and not replace):
             return cls()
-        S = int(cohort)
-        if S < 1 or (S > M and not replace):
+        S = whole("a cohort is a whole number of clients", cohort, 1)
+        if S > M and not replace:
             raise InputError(f"a cohort of {cohort} cannot be drawn from {M} clients: 1 ≤ S ≤ {M}")
         if heaviest is None and not constants.equal_weights:
             raise InputError("cohorts of clients with unequal weights: give heaviest = M·max w_i")
+        if heaviest is not None and not 1 - 1e-9 <= heaviest <= M * (1 + 1e-9):
+            raise InputError(f"heaviest = M·max w_i is between 1 (equal weights) and M = {M}, got {heaviest}")
         r = 1 / S if replace else (M - S) / (S * (M - 1))
         return cls(1 - (1 - 1 / M) ** S if replace else S / M, r * (heaviest or 1.0), drawn=True)
 
@@ -227,7 +230,7 @@ def _bound(
     assumptions: tuple[Assumption, ...],
     **promise: Any,
 ) -> Bound:
-    if not server_eta >= 1:
+    if not 1 <= server_eta < np.inf:
         raise InputError(f"{theorem} assumes server_eta ≥ 1, got {server_eta:g}: choose 1")
     K = longest(steps)
     numbers = {"eta": step / (K * server_eta), **({} if server_eta == 1 else {"server_eta": float(server_eta)})}

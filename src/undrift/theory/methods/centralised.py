@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ...compression import DIFFERENCE, TopK, top_k
+from ...compression import DIFFERENCE, Quantise, RandomK, TopK, top_k
 from ...engine.description import Run
 from ...errors import InputError
 from ...oracles import MiniBatch
 from ...problems.base import Problem
 from ...problems.pooled import Pooled
 from .. import centralised, closed_form, ef21, round_map
-from ..bound import require_positive, required
+from ..bound import Bound, require_positive, required
+from ..constants import Constants
 from ..known import Chosen, Known, Usual, per_round, three_digits
 from ..needs import constants_of, need_bounded_variance, need_everyone, need_plain, not_in_closed_form, setting
 from ..paths import Differing, Path, Recursion
@@ -85,6 +86,10 @@ def _ef21_delta(run: Run) -> float:
     return float(setting(run, "up").with_memory(DIFFERENCE).contraction(run.problem.dim))
 
 
+def _ef21_bound(run: Run, constants: Constants) -> Bound:
+    return ef21.pl(constants, _ef21_delta(run), in_expectation=isinstance(setting(run, "up"), RandomK | Quantise))
+
+
 def _ef21_step(run: Run) -> Chosen:
     theorem = "EF21, Theorem 2"
     need_everyone(run, theorem)
@@ -94,7 +99,7 @@ def _ef21_step(run: Run) -> Chosen:
     c = constants_of(run)
     L = required(theorem, "L-smoothness of every f_i", "L", c.L, not_in_closed_form(run))
     if c.pl is not None and c.pl > 0 and c.mu is not None and c.mu >= 0 and c.zeta_star_sq is not None:
-        return Chosen.of(ef21.pl(c, _ef21_delta(run)))
+        return Chosen.of(_ef21_bound(run, c))
     return Chosen({"eta": ef21.step_size(float(L), 0.0, _ef21_delta(run))}, f"{theorem}, its step for smooth f")
 
 
@@ -116,7 +121,7 @@ def _ef21_path(recursion: Recursion) -> Path | None:
 
 EF21 = Known(
     step=_ef21_step,
-    bound=lambda run, constants: ef21.pl(constants, _ef21_delta(run)),
+    bound=_ef21_bound,
     path=_ef21_path,
     scale=per_round,
     usual_step=_ef21_usual_step,

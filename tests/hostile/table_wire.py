@@ -115,11 +115,7 @@ CASES = [
     Case("wire: no k", ("k must be a whole number ≥ 1", "None"), call=lambda: ud.top_k(None)),
     Case(
         "wire: memory = 'no'",
-<<<<<<< HEAD
-        ("memory must be True (error feedback), False", "'no'"),
-=======
         ("memory must be True (error feedback), False (none) or 'difference'", "'no'"),
->>>>>>> attack1
         call=lambda: ud.top_k(3, memory="no"),
     ),
     Case("wire: 2³¹ levels", ("levels must be at most 2**24", "2147483648"), call=lambda: ud.quantise(2**31)),

@@ -211,6 +211,16 @@ def test_one_exchange_is_scaffolds_option_1_with_first_gradients():
     np.testing.assert_allclose(ours.x, theirs.x, rtol=1e-10)
 
 
+@pytest.mark.parametrize("settings", [{}, {"table": True}, {"up": DIFFERENCE, "table": True}], ids=str)
+def test_a_first_direction_stands_for_every_gradient_until_it_is_heard_of(settings):
+    """So that the first steps are corrected by G_i − g_1 + g_1 = G_i: FedAvg's."""
+    problem = problem_of(logistic_data(0))
+    first = problem.gradient(np.zeros(DIM))
+    ours = ud.run(ud.fedlin(0.06, exchanges=1, first_direction=first, **settings), problem, rounds=1, steps=3, **HARD)
+    theirs = ud.run(ud.fedavg(0.02), problem, rounds=1, steps=3, **HARD)
+    np.testing.assert_allclose(ours.x, theirs.x, rtol=1e-12)
+
+
 def test_where_nobody_misses_a_round_a_table_changes_nothing():
     problem = problem_of(logistic_data(0, WEIGHTS))
     plain, table = (ud.run(ud.fedlin(0.05, **s), problem, rounds=5, steps=UNEQUAL) for s in ({}, {"table": True}))

@@ -75,11 +75,11 @@ class Links:
         """What the end of a local path lies around, as it is sent: x, or zero where it is y_i − x that is sent."""
         return (lambda memory, down: 0.0) if self.moves else x
 
-    # ----- memory at the start
+    # ----- memory at the start: a first direction that is given stands for every G_i until that is heard of, so g = Σ w_i G_i
     def server(self, x: jax.Array) -> tuple[Server, Slot]:
         g = _first(self.first, x)
-        mean = jnp.zeros_like(x) if self.table else ()
-        slot = Slot(jnp.zeros_like(x) if self.holds else (), receiver_memory(self.up_model, x))
+        mean = g if self.table else ()
+        slot = Slot(g if self.holds else (), receiver_memory(self.up_model, x))
         if self.down is None:
             return Server(x, g, mean=mean), slot
         # g is what round 2 sends if nobody answers in round 1.
@@ -87,8 +87,9 @@ class Links:
         return Server(x, sent, sender_memory(self.down, x), g, mean), slot
 
     def sent(self, x: jax.Array) -> Sent:
-        own = jnp.zeros_like(x) if self.kept else ()
-        return Sent(sender_memory(self.up, x), sender_memory(self.up_model, x), own)
+        g = _first(self.first, x)
+        rho = g if self.up is not None and self.up.differs else sender_memory(self.up, x)
+        return Sent(rho, sender_memory(self.up_model, x), g if self.kept else ())
 
     # ----- at a client
     def upload(self, sent: Sent, G: jax.Array, key: jax.Array) -> tuple[Sent, Any]:

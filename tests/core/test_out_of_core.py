@@ -19,6 +19,7 @@ from undrift.problems import streamed
 
 ARGUMENTS = {"rounds": 13, "seed": 7, "record_every": 4, "keep_iterates": True, "per_client": True, **PARTIAL}
 IN_ONE_PLACE = ("gd", "sgd", "iag")
+FILLS_SLOTS = ("fedlin table", "fedlin one exchange")  # of all clients, before round 1
 
 
 def same(a: ud.Result, b: ud.Result, rtol: float = 1e-12) -> None:
@@ -41,7 +42,14 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(streamed, "BLOCK_BYTES", 1200)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in IN_ONE_PLACE])
+@pytest.mark.parametrize("name", FILLS_SLOTS)
+def test_a_start_that_fills_slots_is_refused(name, tmp_path):
+    method = CASES[name].make(0.05)
+    with pytest.raises(ud.InputError, match="keeps slots"):
+        ud.run(method, problem_of(logistic_data(0, WEIGHTS)), **told(method, **ARGUMENTS), store=tmp_path)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in (*IN_ONE_PLACE, *FILLS_SLOTS)])
 def test_the_numbers_of_a_run_in_memory(name, tmp_path):
     method, problem = CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS))
     assert streamed.Streamed(problem, None, False).rows == 2

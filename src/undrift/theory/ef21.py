@@ -65,7 +65,7 @@ def pl(constants: Constants, delta: float, eta: float | None = None, in_expectat
     >>> b = pl(ud.theory.constants(p), delta=4.0)
     >>> r = ud.run(ud.ef21(up=ud.top_k(1), **b.numbers), p, rounds=200)
     >>> f"{b.rate:.4f}", ud.theory.check(r, b).holds
-    ('0.9188', True)
+    ('0.9330', True)
     """
     theorem = "EF21, Theorem 2 (PL)"
     L, assumptions = smooth(theorem, constants)

@@ -20,6 +20,7 @@ from .beyond_runs import best_of_grid, contracts, kinds_of, rows, share, step_ra
 from .data import Data
 from .item import Item
 from .registry import all_items
+from .report_item import page_name
 from .reproduce import reproduce
 from .store import FIGURE, Store
 
@@ -56,8 +57,7 @@ def results(item: Item, store: Store, page: Path) -> str:
         margin = f"{claim['margin']:.2f}" if claim["margin"] < 100 else f"{claim['margin']:.0e}"
         lines.append(f"| {claim['sentence']} | {verdict} | {claim['measured']} | {margin} |")
     lines += [f"\n*{claim['sentence']}*: {claim['explanation']}" for claim in made.claims if claim["explanation"]]
-    anchor = "".join(letter for letter in item.name if letter.isalnum() or letter in "-_")
-    return "\n".join([*lines, "", f"Setting and command: [{item.name}](reproduction.md#{anchor}).", ""])
+    return "\n".join([*lines, "", f"Setting and command: [{item.name}](reproduction/{page_name(item)}).", ""])
 
 
 def table(data: Data) -> list[str]:

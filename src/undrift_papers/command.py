@@ -30,7 +30,7 @@ EXAMPLES = """examples:
   undrift reproduce fedlin/fig2                one item
   undrift reproduce fedlin ssl/fig4            a paper, and an item of another one
   undrift reproduce --all --scale paper        everything, at the papers' own sizes
-  undrift reproduce --out reproduction --report docs/reproduction.md   a page from the results that are there"""
+  undrift reproduce --out reproduction --report docs/reproduction.md   the pages, from the results that are there"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,10 +56,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     output.add_argument("--again", action="store_true", help="run anew what is there already")
     output.add_argument(
+        "--finished",
+        action="store_true",
+        help="start no training where an item can do without: it takes the runs that are finished, and lists the others",
+    )
+    output.add_argument(
         "--redraw", action="store_true", help="draw figures and pages anew from the data that are there"
     )
     output.add_argument("--strict", action="store_true", help="exit with code 6 if a claim does not hold")
-    output.add_argument("--report", metavar="FILE.md", help="write a page of all results in DIR")
+    output.add_argument(
+        "--report",
+        metavar="FILE.md",
+        help="write the page of all results in DIR, and one for each item in a folder beside it",
+    )
     output.add_argument("--json", action="store_true", help="verdicts as JSON on standard output")
     output.add_argument("--quiet", action="store_true", help="no progress, no notes")
 
@@ -115,6 +124,7 @@ def _play(
                     arguments.scale,
                     again=arguments.again,
                     redraw=arguments.redraw,
+                    train=not arguments.finished,
                     progress=progress,
                 )
             except (KeyboardInterrupt, Interrupted):
@@ -139,6 +149,8 @@ def _show(made: Reproduction, talk: Talk) -> None:
         out.print(f"  {mark}  {escape(claim['sentence'])}: {escape(claim['measured'])}", markup=True, soft_wrap=True)
         if not claim["holds"] and claim["explanation"]:
             out.print(f"         [red]{escape(claim['explanation'])}[/]", markup=True, soft_wrap=True)
+    for remark in made.remarks:
+        out.print(f"  [dim]{escape(remark)}[/]", markup=True, soft_wrap=True)
 
 
 def _list(store: Store, arguments: argparse.Namespace, talk: Talk) -> int:

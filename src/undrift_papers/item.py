@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +23,7 @@ SCALES: tuple[Scale, ...] = ("quick", "short", "paper")
 Source = Literal["paper", "ours", "reduced"]
 BEYOND = "beyond"  # in place of a paper's name: items of our own, past the papers
 LARGEST_MARGIN = 1e99  # files know no infinity
+Elsewhere = Callable[[str], Data | None]  # the data of another item at full size, if they are there
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,13 +59,15 @@ class Decision:
 class Claim:
     """A sentence in our own words, the predicate that decides it, and what the paper says or shows.
 
-    `scales`: where it can be decided; a comparison with the paper's own figures needs the paper's own data.
+    `scales`: where it can be decided; a comparison with the paper's own figures needs the paper's own data. `ready`: whether
+    all that it needs was run; until then it is not decided at all.
     """
 
     sentence: str
     decide: Callable[[Data], Decision]
     paper: str | None = None
     scales: tuple[Scale, ...] = SCALES
+    ready: Callable[[Data], bool] = lambda data: True
 
     def verdict(self, data: Data) -> dict[str, Any]:
         """The decision in words, for files and pages."""
@@ -89,8 +92,10 @@ class Work:
         folder: Path,
         progress: Callable[[str, int, int], None] | None = None,
         jobs: Path | None = None,
+        train: bool = True,
     ) -> None:
         self.scale: Scale = scale
+        self.train = train  # else an item that can do with part of its training runs takes those that are finished
         self.jobs = folder / "jobs" if jobs is None else jobs  # training runs that several items share
         self.values = {setting.key: setting.value for setting in item.settings(scale)}
         self._folder, self._progress = folder, progress
@@ -138,6 +143,9 @@ class Item:
     page_figures: Callable[[Data], list[dict[str, Any]]] | None = None  # for the page; by default made from "curves"
     quantity: str = ""  # what the curves show, for the page
     log: bool = True  # … on a logarithmic axis
+    finding: Callable[[Data], str] | None = None  # what came out, in a few words; by default made from the claims
+    tables: Callable[[Data], list[dict[str, Any]]] = lambda data: []  # {title, note, columns, rows}, for the pages
+    remarks: Callable[[Data, Elsewhere], Sequence[str]] = lambda data, elsewhere: ()  # sentences beside the claims
 
     @property
     def paper(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from undrift.ownership import locked
 
+from . import registry
 from .data import Data
 from .item import BEYOND, Item, Scale, Work
 from .store import FIGURE, PAGE, Store
@@ -27,6 +28,7 @@ class Reproduction(NamedTuple):
     fresh: bool  # run just now, not found
     seconds: float
     claims: list[dict[str, Any]]
+    remarks: list[str]
 
     @property
     def failed(self) -> int:
@@ -36,7 +38,8 @@ class Reproduction(NamedTuple):
         """For machines."""
         words = {"item": self.item.name, "scale": self.scale, "fresh": self.fresh}
         places = {"file": str(self.file), "folder": str(self.folder)}
-        return {**words, **places, "seconds": round(self.seconds, 2), "claims": self.claims, "failed": self.failed}
+        return {**words, **places, "seconds": round(self.seconds, 2), "claims": self.claims, "failed": self.failed,
+                "remarks": self.remarks}  # fmt: skip
 
 
 def reproduce(
@@ -46,13 +49,17 @@ def reproduce(
     *,
     again: bool = False,
     redraw: bool = False,
+    train: bool = True,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Reproduction:
-    """Run the item if its result is not there, decide its claims anew, and draw what is not drawn."""
+    """Run the item if its result is not there, decide its claims anew, and draw what is not drawn.
+
+    Without `train`, items that can do with part of their training runs take those that are finished.
+    """
     archive = store.archive(item, scale)
     archive.path.parent.mkdir(parents=True, exist_ok=True)
     with locked(archive.lock):
-        return _reproduce(item, store, scale, again, redraw, progress)
+        return _reproduce(item, store, scale, again, redraw, train, progress)
 
 
 def _reproduce(
@@ -61,16 +68,18 @@ def _reproduce(
     scale: Scale,
     again: bool,
     redraw: bool,
+    train: bool,
     progress: Callable[[str, int, int], None] | None,
 ) -> Reproduction:
     if again:
         store.clear(item, scale)
     fresh = store.result(item, scale) is None
     if fresh:
-        _run(item, store, scale, progress)
+        _run(item, store, scale, train, progress)
     data, folder, file = store.load(item, scale), store.folder(item, scale), store.archive(item, scale).path
     folder.mkdir(parents=True, exist_ok=True)
-    claims = [claim.verdict(data) for claim in item.claims if item.scale(scale) in claim.scales]
+    claims = [claim.verdict(data) for claim in item.claims if item.scale(scale) in claim.scales and claim.ready(data)]
+    remarks = [*item.remarks(data, lambda name: stored(name, store))]
     changed = store.claims(item, scale) != claims
     if changed:
         store.save_claims(item, scale, claims)
@@ -78,8 +87,15 @@ def _reproduce(
     if fresh or redraw or not (folder / f"{FIGURE}.png").exists():
         draw(item, data, folder)
     if fresh or redraw or changed or not (folder / PAGE).exists():
-        write_page_of(item, data, folder, claims, {**result, "setting": store.setting(item, scale)})
-    return Reproduction(item, item.scale(scale), file, folder, fresh, float(result["seconds"]), claims)
+        about = {**result, "setting": store.setting(item, scale), "remarks": remarks}
+        write_page_of(item, data, folder, claims, about)
+    return Reproduction(item, item.scale(scale), file, folder, fresh, float(result["seconds"]), claims, remarks)
+
+
+def stored(name: str, store: Store) -> Data | None:
+    """The data of an item at full size, if they are there."""
+    item = registry.all_items().get(name)
+    return store.load(item, "paper") if item is not None and store.result(item, "paper") is not None else None
 
 
 def command_of(item: Item, scale: Scale) -> str:
@@ -87,11 +103,11 @@ def command_of(item: Item, scale: Scale) -> str:
     return shlex.join(["undrift", "reproduce", item.name, "--scale", item.scale(scale)])
 
 
-def _run(item: Item, store: Store, scale: Scale, progress: Callable[[str, int, int], None] | None) -> None:
+def _run(item: Item, store: Store, scale: Scale, train: bool, progress: Callable[[str, int, int], None] | None) -> None:
     from undrift.command.versions import versions
 
     began = time.perf_counter()
-    data = item.produce(Work(item, scale, store.work_folder(item, scale), progress, store.jobs))
+    data = item.produce(Work(item, scale, store.work_folder(item, scale), progress, store.jobs, train))
     seconds = round(time.perf_counter() - began, 2)
     about = {"command": command_of(item, scale), "versions": versions(), "seconds": seconds}
     store.save(item, scale, data, about)
@@ -120,13 +136,14 @@ def write_page_of(item: Item, data: Data, folder: Path, claims: list[dict[str, A
         figures = item.page_figures(data)
     document = {
         "title": item.title,
-        "subtitle": f"{item.name}, {_size(item, result['scale'])}",
+        "subtitle": " ".join([f"{item.name}, {_size(item, result['scale'])}.", *result["remarks"]]),
         "command": result["command"],
         "versions": result["versions"],
         "seeds": result["seeds"],
         "setting": result["setting"],
         "claims": claims,
         "figures": figures,
+        "tables": item.tables(data),
     }
     write_page(folder / PAGE, document)
     return folder / PAGE

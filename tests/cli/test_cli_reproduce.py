@@ -76,12 +76,24 @@ def test_report_is_made_from_the_files(cli, items, tmp_path):
     text = (tmp_path / "page.md").read_text()
     assert said.code == codes.OK
     assert [producer.calls for producer in items] == [1, 0, 0, 1], "a report runs nothing"
-    assert "| it ends low | holds | ends at 0.125 | low |" in text
-    assert "| it ends low | **does not hold** |" in text
-    assert "Not run yet: one/fig2, two/fig1." in text
-    assert "undrift reproduce one/fig1 --scale paper" in text
-    assert "our choice" in text
+    assert "**1 of 2 claims hold**, in 2 items. Not run yet: one/fig2, two/fig1." in text
     assert "`undrift reproduce --out runs/reproduction --report page.md`" in text
+    fails = "| [two/thm1](page/two-thm1.md) | made up: two/thm1 | **0 of 1** | not so: it ends low: ends at 0.125 |"
+    holds = "| [one/fig1](page/one-fig1.md) | made up: one/fig1 | 1 of 1 | it ends low: ends at 0.125 |"
+    assert text.index("What does not hold") < text.index(fails) < text.index(holds), "differences come first"
+    assert "does not hold**" not in text, "details are on the items' own pages"
+
+
+def test_a_report_has_a_page_for_each_item(cli, items, tmp_path):
+    cli("reproduce", "one/fig1", "two/thm1", "--report", "page.md")
+    whole, failed = ((tmp_path / "page" / f"{name}.md").read_text() for name in ("one-fig1", "two-thm1"))
+    assert "| it ends low | holds | ends at 0.125 | low |" in whole
+    assert "| it ends low | **does not hold** |" in failed
+    assert "*it ends low*: because it was made to fail" in failed
+    assert "undrift reproduce one/fig1 --scale paper" in whole
+    assert "our choice" in whole
+    assert "![made up: one/fig1](one-fig1-paper.png)" in whole
+    assert "[All results](../page.md)" in whole
     assert (tmp_path / "page" / "one-fig1-paper.png").exists()
 
 
@@ -90,7 +102,7 @@ def test_a_report_draws_what_is_not_drawn(cli, items, tmp_path):
     shutil.rmtree(tmp_path / "runs/reproduction/one/fig1")  # as in a clone: drawings are not in version control
     cli("reproduce", "--report", "page.md")
     assert (tmp_path / "page" / "one-fig1-paper.png").stat().st_size > 0
-    assert "one-fig1-paper.png" in (tmp_path / "page.md").read_text()
+    assert "one-fig1-paper.png" in (tmp_path / "page" / "one-fig1.md").read_text()
     assert items[0].calls == 1
 
 

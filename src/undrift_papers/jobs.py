@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,13 +83,15 @@ class Job:
     @property
     def name(self) -> str:
         """For people first, with the hash behind."""
+        return f"{self.family}-T{self.rounds}-seed{self.seed}-{self.key}"
+
+    @property
+    def family(self) -> str:
+        """What the names of jobs begin with that may differ in their length and seed (and in what only the hash says)."""
         shared = self.partition.split("/")[-1].removesuffix(".json").replace(":", "").replace(",", "-")
         clip = "" if self.clip is None else "-clip"
         clip += "".join(WORDS.get(word, "") for word in (self.pixels, self.weights, self.images, self.turns))
-        return (
-            f"{self.data}-{self.model}-m{self.clients}-{shared}-{self.method}-K{self.steps}-eta{self.eta:g}{clip}"
-            f"-T{self.rounds}-seed{self.seed}-{self.key}"
-        )
+        return f"{self.data}-{self.model}-m{self.clients}-{shared}-{self.method}-K{self.steps}-eta{self.eta:g}{clip}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +114,7 @@ class Outcome:
     @property
     def seconds_per_round(self) -> float:
         """Once everything is compiled, where the run was long enough to tell."""
-        whole: float = self.summary["seconds"] / self.job.rounds
+        whole: float = self.summary["seconds"] / self.summary["job"]["rounds"]
         return self.summary.get("seconds_per_round") or whole
 
     def rounds_to(self, accuracy: float) -> int | None:
@@ -127,26 +129,35 @@ def archive(folder: Path) -> Archive:
 
 
 def outcome(job: Job, folder: Path) -> Outcome | None:
-    """The result of a job, if it is there; a run of the same setting that was evaluated more often serves as well."""
-    finer = (every for every in range(job.record_every, 0, -1) if job.record_every % every == 0)
-    names = (dataclasses.replace(job, record_every=every).name for every in finer)
-    kept = next((kept for name in names if (kept := _kept(name, folder))), None)
-    if kept is None:
-        return None
-    history = csv.DictReader(io.StringIO(kept[HISTORY].decode(), newline=""))
-    rows = [row for row in history if _wanted(int(row["round"]), job)]
+    """The result of a job, if it is there; a run that was evaluated more often, or went on for longer, serves as well."""
+    kept = archive(folder).read(f"{job.family}-T")
+    lengths = sorted({int(name[len(job.family) + 2 :].partition("-")[0]) for name in kept})
+    for serving in _serving(job, lengths):
+        if f"{serving.name}/{HISTORY}" in kept:
+            return _read(job, *(kept[f"{serving.name}/{file}"] for file in (HISTORY, SUMMARY)))
+    return None
+
+
+def _serving(job: Job, lengths: Iterable[int]) -> Iterator[Job]:
+    """Jobs whose first rounds are those of this one, with all evaluations that it wants; itself first."""
+    finer = [every for every in range(job.record_every, 0, -1) if job.record_every % every == 0]
+    for rounds in (job.rounds, *(length for length in lengths if length > job.rounds)):
+        for every in finer:
+            if rounds == job.rounds or job.rounds % every == 0:  # the last round of a job is always evaluated
+                yield dataclasses.replace(job, rounds=rounds, record_every=every)
+
+
+def _read(job: Job, history: bytes, summary: bytes) -> Outcome:
+    rows = [row for row in csv.DictReader(io.StringIO(history.decode(), newline="")) if _wanted(int(row["round"]), job)]
     columns = {name: np.array([float(row[name]) for row in rows]) for name in rows[0] if name != "round"}
-    rounds = np.array([int(row["round"]) for row in rows])
-    return Outcome(job, rounds, columns, from_json(kept[SUMMARY]))
-
-
-def _kept(name: str, folder: Path) -> dict[str, bytes]:
-    files = archive(folder).read(f"{name}/")
-    return {file.removeprefix(f"{name}/"): content for file, content in files.items()}
+    about = from_json(summary)
+    if about["diverged"] is not None and about["diverged"] > job.rounds:
+        about["diverged"] = None
+    return Outcome(job, np.array([int(row["round"]) for row in rows]), columns, about)
 
 
 def _wanted(round: int, job: Job) -> bool:
-    return round % job.record_every == 0 or round == job.rounds
+    return round <= job.rounds and (round % job.record_every == 0 or round == job.rounds)
 
 
 def finish(job: Job, folder: Path, observe: Observer | None = None) -> Outcome:

@@ -63,6 +63,22 @@ def test_a_job_that_was_evaluated_more_often_serves(tmp_path: Path, monkeypatch:
     )  # 3, 9, … were not evaluated
 
 
+def test_a_job_that_was_run_for_longer_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for method in ("fedavg", "sequential_fl"):
+        short = dataclasses.replace(SMALL, method=method)
+        jobs.finish(dataclasses.replace(short, rounds=20), tmp_path / "jobs")
+        served = jobs.outcome(short, tmp_path / "jobs")
+        assert served is not None
+        assert served.rounds.tolist() == [0, 4, 8, 12]
+        own = jobs.finish(short, tmp_path / "own")
+        assert np.allclose(served.accuracy, own.accuracy, atol=0.01), "its first rounds are those of the shorter one"
+    monkeypatch.setattr(jobs, "_run", lambda *_: pytest.fail("it was run a second time"))
+    jobs.finish(SMALL, tmp_path / "jobs")
+    assert jobs.outcome(dataclasses.replace(SMALL, rounds=10), tmp_path / "jobs") is None, "round 10 was not evaluated"
+    assert jobs.outcome(dataclasses.replace(SMALL, rounds=24), tmp_path / "jobs") is None
+    assert jobs.outcome(dataclasses.replace(SMALL, seed=4), tmp_path / "jobs") is None
+
+
 def test_every_part_of_a_setting_makes_another_job() -> None:
     changes = {"data": "mnist", "eta": 0.1, "steps": 6, "rounds": 13, "seed": 4, "clip": 10.0, "method": "sequential_fl",
                "partition": "iid", "batch": 10, "weight_decay": 0.0, "cohort": 4, "record_every": 2,

@@ -28,6 +28,7 @@ from .ssl_settings import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 STEPS = 10
@@ -112,25 +113,30 @@ def _claims() -> tuple[Claim, ...]:
 
 def draw_grid(data: Data) -> Figure:
     """Accuracy over step sizes; dotted lines are the paper's choices."""
-    rows = data["grid"]
-    cells = list(dict.fromkeys(zip(rows["data"].tolist(), rows["classes"].tolist(), strict=True)))
-    figure, axes = panels(-(-len(cells) // 2), 2, height=2.6)
-    for axis, (name, classes) in zip(axes.flat, cells, strict=False):
-        choice = TABLE_7.get((name, classes, STEPS))
-        for number, method in enumerate(METHODS):
-            part = data.where("grid", data=name, classes=classes, method=method)
-            axis.semilogx(part["eta"], part["accuracy"], marker="o", markersize=4, color=COLOURS[method], label=method)
-            if choice is not None:
-                axis.axvline(choice[number], color=COLOURS[method], linestyle=":", linewidth=1.2)
-        axis.set_title(Cell(name, classes, STEPS).panel, color="#333333")
-        axis.set_xlabel("step size η" if choice is None else "step size η (dotted: the paper's choice)")
-        axis.set_ylabel("test accuracy, %")
-        axis.grid(visible=True)
+    cells = list(dict.fromkeys(zip(*(data["grid"][name].tolist() for name in ("data", "classes", "K")), strict=True)))
+    across = 2 if len(cells) <= 4 else 4
+    figure, axes = panels(max(-(-len(cells) // across), 1), across, height=2.6)
+    for axis, cell in zip(axes.flat, cells, strict=False):
+        _draw_cell(axis, data, cell)
     for axis in list(axes.flat)[len(cells) :]:
         axis.set_visible(False)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
     return figure
+
+
+def _draw_cell(axis: Axes, data: Data, cell: tuple[str, int, int]) -> None:
+    name, classes, steps = cell
+    choice = TABLE_7.get(cell)
+    for number, method in enumerate(METHODS):
+        part = data.where("grid", data=name, classes=classes, K=steps, method=method)
+        axis.semilogx(part["eta"], part["accuracy"], marker="o", markersize=4, color=COLOURS[method], label=method)
+        if choice is not None:
+            axis.axvline(choice[number], color=COLOURS[method], linestyle=":", linewidth=1.2)
+    axis.set_title(Cell(*cell).panel, color="#333333")
+    axis.set_xlabel("step size η" if choice is None else "step size η (dotted: the paper's choice)")
+    axis.set_ylabel("test accuracy, %")
+    axis.grid(visible=True)
 
 
 ITEMS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Sequence
 
 from undrift.errors import InputError, unknown
@@ -17,6 +18,7 @@ MODULES = (
     "learning_grid",
     "learning_clipping",
     "learning_cifar",
+    "learning_fair",
     "fedavg_local_steps",
     "fedavg_prox",
     "fedavg_bound",
@@ -46,15 +48,16 @@ def all_items() -> dict[str, Item]:
     return {name: items[name] for name in sorted(items, key=lambda name: _order(name, list(items)))}
 
 
-def _order(name: str, names: list[str]) -> tuple[int, str, int]:
-    """Papers as the modules have them; fig2 before fig10."""
+def _order(name: str, names: list[str]) -> tuple[int, bool, str, int, str]:
+    """Papers as the modules have them; fig2 before fig10, and what has no number in its paper behind what has one."""
     paper, _, rest = name.partition("/")
     first = next(i for i, other in enumerate(names) if other.startswith(f"{paper}/"))
     if paper == BEYOND:
-        return first, "", names.index(name)
-    word = rest.rstrip("0123456789")
-    number = rest[len(word) :]
-    return first, word, int(number) if number else 0
+        return first, False, "", names.index(name), ""
+    numbered = re.match(r"([a-z]+)(\d+)(.*)", rest)
+    if numbered is None:
+        return first, True, rest, 0, ""
+    return first, False, numbered[1], int(numbered[2]), numbered[3]
 
 
 def select(words: Sequence[str], everything: bool = False) -> list[Item]:

@@ -87,7 +87,7 @@ def job_at(values: dict[str, Any], cell: Cell, method: str, eta: float, seed: in
     return dict(cell_jobs(changed, cell))[method]
 
 
-def first_steps(values: dict[str, Any], cell: Cell, before: float | None) -> list[float]:
+def first_steps(values: dict[str, Any], cell: Cell, before: float | None = None) -> list[float]:
     """Where a search begins; `before` is the best step of the same cell with the smaller number of local steps."""
     if before is not None:
         return beside(values["grid"], before)
@@ -124,10 +124,7 @@ def produce(work: Work, name: str) -> Data:
     for cell in cells(work.values):
         for number, method in enumerate(METHODS):
             key = (cell.data, cell.classes, method)
-            if key in best and best[key] is None:  # no search with fewer local steps to begin from
-                searches.append((*_of(cell), method, np.nan, "all"))
-                continue
-            found = _search(runs, cell, method, best.get(key))
+            found = _search(runs, cell, method, best[key]) if key in best else _search(runs, cell, method)
             best[key] = found.best
             grid += [(*_of(cell), method, eta, found.scores[eta]) for eta in sorted(found.scores)]
             missing = " ".join(f"{eta:g}" for eta in found.missing) or "none"
@@ -138,8 +135,11 @@ def produce(work: Work, name: str) -> Data:
     return Data(tables, work["seeds"], work.values)
 
 
-def _search(runs: Runs, cell: Cell, method: str, before: float | None) -> Search:
-    start = first_steps(runs.work.values, cell, before)
+def _search(runs: Runs, cell: Cell, method: str, *before: float | None) -> Search:
+    """`before`: the best step with fewer local steps, where there are fewer; None while that search is not finished."""
+    if None in before:
+        return Search({}, list(runs.work["grid"]))
+    start = first_steps(runs.work.values, cell, *before)
     return widened(lambda eta: runs.score(cell, method, eta), start, tuple(runs.work["grid"]))
 
 

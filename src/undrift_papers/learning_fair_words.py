@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -69,17 +69,15 @@ def fair_sentence(data: Data, cell: Cell) -> str:
     return f"{cell.panel}: not run yet."
 
 
-def fair_remarks(cells: Sequence[Cell], data: Data, elsewhere: Elsewhere) -> Iterator[str]:
+def fair_remarks(cells: Sequence[Cell], data: Data, elsewhere: Elsewhere) -> list[str]:
     """For items that compare both methods at the paper's steps with one class a client."""
     if "digits" in data.setting["data"]:
-        return
-    yield f"These verdicts are at the paper's step sizes (table 7). {FAIR} asks what remains where each has its own best:"
+        return []
     found = elsewhere(FAIR)
-    if found is None:
-        yield "it has not been run yet."
-        return
-    for cell in cells:
-        yield fair_sentence(found, cell)
+    said = "it has not been run yet." if found is None else " ".join(fair_sentence(found, cell) for cell in cells)
+    return [
+        f"All this is at the paper's step sizes (table 7). {FAIR} asks what remains where each has its own best: {said}"
+    ]
 
 
 def shortly(data: Data) -> str:
@@ -104,19 +102,15 @@ def cell_of_row(row: dict[str, Any]) -> Cell:
 
 
 def not_run(data: Data) -> list[str]:
-    """What is missing, cell by cell and method by method."""
-    lines = []
-    for row in rows_of(data, "searches"):
-        cell, method = cell_of_row(row), row["method"]
-        if not np.isfinite(row["best"]):
-            lines.append(f"{cell.panel}, {method}: search (steps {row['not_run']})")
-            continue
-        done = sum(end["seeds"] for end in rows_of(data, "ends", cell, method=method, steps=BEST))
-        if done < len(data.seeds):
-            lines.append(
-                f"{cell.panel}, {method}: {len(data.seeds) - done} of {len(data.seeds)} seeds at η = {row['best']:g}"
-            )
-    return lines
+    """What is missing, cell by cell."""
+    searches, seeds = [], []
+    for cell in dict.fromkeys(cell_of_row(row) for row in rows_of(data, "searches")):
+        if bests_of(data, cell) is None:
+            searches.append(cell.panel)
+        elif ends_of(data, cell, BEST) is None:
+            seeds.append(cell.panel)
+    what = {"the search": searches, f"{len(data.seeds)} seeds at the best steps": seeds}
+    return [f"{name} in {'; '.join(panels)}" for name, panels in what.items() if panels]
 
 
 def fair_tables(data: Data) -> list[dict[str, Any]]:

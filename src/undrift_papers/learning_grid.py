@@ -113,11 +113,14 @@ def _claims() -> tuple[Claim, ...]:
 
 def draw_grid(data: Data) -> Figure:
     """Accuracy over step sizes; dotted lines are the paper's choices."""
-    cells = list(dict.fromkeys(zip(*(data["grid"][name].tolist() for name in ("data", "classes", "K")), strict=True)))
+    every = [*zip(*(data["grid"][name].tolist() for name in ("data", "classes", "K")), strict=True)]
+    cells = [cell for cell in dict.fromkeys(every) if every.count(cell) > len(METHODS)]  # a search, not its first step
+    steps = [*data["grid"]["eta"].tolist(), *(eta for cell in cells for eta in TABLE_7.get(cell, ()))]
     across = 2 if len(cells) <= 4 else 4
     figure, axes = panels(max(-(-len(cells) // across), 1), across, height=2.6)
     for axis, cell in zip(axes.flat, cells, strict=False):
         _draw_cell(axis, data, cell)
+        axis.set_xlim(min(steps) / 1.3, max(steps) * 1.3)
     for axis in list(axes.flat)[len(cells) :]:
         axis.set_visible(False)
     handles, labels = axes[0, 0].get_legend_handles_labels()

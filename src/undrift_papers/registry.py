@@ -15,6 +15,7 @@ MODULES = (
     "ssl",
     "ssl_partition",
     "learning_ssl",
+    "learning_variants",
     "learning_grid",
     "learning_clipping",
     "learning_cifar",

@@ -94,6 +94,7 @@ def step_key(data: str, classes: int, steps: int) -> str:
 QUICK_STEPS = {step_key("digits", 1, 10): [0.3, 0.1], step_key("digits", 2, 10): [0.3, 0.3]}
 
 
+VARIANT_ITEM = "ssl/table3-variants"
 # Runs (with the first seed, if nothing is said) that differ in one thing: the cells and methods that are run so.
 DRAWN = "drawn from the seed"
 PUBLISHED, BY_SIZES = "published map", "published map, weights by size"

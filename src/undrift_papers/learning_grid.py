@@ -9,13 +9,15 @@ import numpy as np
 
 from .data import Data
 from .draw import panels
-from .item import Claim, Decision, Item, Scale, Work, at_most, ours, paper, reduced
+from .item import Claim, Decision, Elsewhere, Item, Scale, Work, at_most, ours, paper, reduced
 from .jobs import Job, finish
+from .learning_fair_words import FAIR, fair_remarks
 from .learning_table import Cell
 from .ssl_settings import (
     COLOURS,
     IMAGE_SETS,
     METHODS,
+    PARALLEL,
     QUICK_GRID,
     QUICK_STEPS,
     SEEDS,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STEPS = 10
+POINTER = f" (a wider grid, four tenths of the rounds: {FAIR})"
 
 
 def search(work: Work) -> Data:
@@ -97,7 +100,8 @@ def _claims() -> tuple[Claim, ...]:
         if cell[0] in IMAGE_SETS and cell[2] == STEPS:
             for method, eta in zip(METHODS, pair, strict=True):
                 sentence = (
-                    f"{Cell(*cell).panel}: the grid chooses the paper's step size for {method}, or a neighbour of it"
+                    f"{Cell(*cell).panel}: after a tenth of the rounds the grid chooses the paper's step size for {method}, "
+                    f"or a neighbour of it{POINTER if cell[1] == 1 else ''}"
                 )
                 decide = functools.partial(_chooses, cell[0], cell[1], method, eta)
                 claims.append(Claim(sentence, decide, f"η = {eta:g}", full))
@@ -109,6 +113,18 @@ def _claims() -> tuple[Claim, ...]:
             decide = functools.partial(_chooses, "digits", classes, method, eta)
             claims.append(Claim(sentence, decide, None, ("quick",)))
     return tuple(claims)
+
+
+def _remarks(data: Data, elsewhere: Elsewhere) -> list[str]:
+    return fair_remarks([Cell(name, 1, STEPS) for name in IMAGE_SETS], data, elsewhere)
+
+
+def _finding(data: Data) -> str:
+    steps = [
+        f"{name.upper()} {best_step(data, name, 1, PARALLEL)[0]:g} (the paper {TABLE_7[name, 1, STEPS][0]:g})"
+        for name in IMAGE_SETS
+    ]
+    return f"best step of FedAvg with one class a client: {', '.join(steps)}; over a wider grid: {FAIR}"
 
 
 def draw_grid(data: Data) -> Figure:
@@ -158,5 +174,7 @@ ITEMS = (
         _claims(),
         (*without(digits_setting(), "step sizes"), reduced("grid", list(QUICK_GRID))),
         page_figures=lambda data: [],
+        finding=_finding,
+        remarks=_remarks,
     ),
 )

@@ -46,8 +46,10 @@ def item_page(made: Sequence[Reproduction], store: Store, folder: Path, home: st
 def _section(made: Reproduction, store: Store, folder: Path) -> list[str]:
     item = made.item
     picture = f"{item.name.replace('/', '-')}-{made.scale}.png"
-    files.write_bytes(folder / picture, (made.folder / f"{FIGURE}.png").read_bytes())
-    lines = [f"![{item.title}]({picture})", ""]
+    lines = []
+    if made.claims:  # else it answers nothing
+        files.write_bytes(folder / picture, (made.folder / f"{FIGURE}.png").read_bytes())
+        lines = [f"![{item.title}]({picture})", ""]
     lines += [line for remark in made.remarks for line in (remark, "")]
     lines += [line for table in item.tables(store.load(item, made.scale)) for line in _table(table)]
     return [*lines, *_claims(made.claims), *_details(made, store)]

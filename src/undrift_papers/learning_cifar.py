@@ -139,8 +139,8 @@ def _estimate(name: str, data: Data, elsewhere: Elsewhere) -> list[str]:
     return [
         f"Run here: {done / ROUNDS:.1%} of the rounds, one seed of {len(SEEDS)}, K = {steps} of {list(LOCAL_STEPS)}: that "
         f"decides nothing. A round takes {times.mean():.1f} s, so that `undrift reproduce {name} --scale paper` would take "
-        f"about {hours:.0f} hours on this machine; the command is the same where there is an accelerator. What can be decided here, "
-        f"with LeNet-5 in place of VGG-11, is in {SMALL}."
+        f"about {hours:.0f} hours on this machine; the command is the same where there is an accelerator. What can be "
+        f"decided here, with LeNet-5 in place of VGG-11, is in {SMALL}."
     ]
 
 

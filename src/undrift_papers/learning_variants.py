@@ -181,7 +181,7 @@ def _finding(data: Data) -> str:
         by_pixels: list[dict[str, Any]] = _by_pixels(Cell(name, 1, 10), data)
         ends = ", ".join(f"{row['accuracy']:.0f}" for row in by_pixels)
         parts.append(f"{name.upper()} {ends} % (the paper {TABLE_3[name, 1, 10][0][0]:.0f})")
-    return f"the scale of the pixels moves FedAvg most, C = 1 and K = 10, standardised to 0…1: {'; '.join(parts)}"
+    return f"FedAvg, C = 1 and K = 10, pixels standardised, from -1 to 1, from 0 to 1: {'; '.join(parts)}"
 
 
 ITEMS = (

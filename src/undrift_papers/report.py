@@ -10,8 +10,8 @@ from pathlib import Path
 from undrift import files
 
 from .item import SCALES, Item, Scale
-from .report_item import item_page, page_name, size_of, table_row
-from .reproduce import Reproduction, reproduce
+from .report_item import item_page, linked, page_name, table_row
+from .reproduce import Reproduction, reproduce, size_of
 from .store import Store
 
 HEADER = """# The papers, reproduced
@@ -71,9 +71,10 @@ def _overview(file: Path, store: Store, items: Sequence[Item], shown: Sequence[R
         missing=f" Not run yet: {', '.join(missing)}." if missing else "",
     )
     parts = [head, *_section("## What does not hold", [made for made in shown if made.failed], file, store)]
+    parts += _section("## Not decided yet", [made for made in shown if not made.claims], file, store)
     parts += ["## What holds"]
     for name in dict.fromkeys(made.item.paper for made in shown):
-        whole = [made for made in shown if made.item.paper == name and not made.failed]
+        whole = [made for made in shown if made.item.paper == name and made.claims and not made.failed]
         parts += _section(f"### {PAPERS.get(name, name)}", whole, file, store)
     return "\n".join(parts)
 
@@ -88,10 +89,9 @@ def _section(title: str, shown: Sequence[Reproduction], file: Path, store: Store
 def _line(made: Reproduction, file: Path, store: Store) -> str:
     link = f"[{made.item.name}]({file.stem}/{page_name(made.item)})"
     count = f"{len(made.claims) - made.failed} of {len(made.claims)}"
-    size = "" if made.scale == "paper" else f", {size_of(made)}"
-    return table_row(
-        link, made.item.title, f"**{count}**{size}" if made.failed else f"{count}{size}", finding(made, store)
-    )
+    size = "" if made.scale == "paper" else f", {size_of(made.item, made.scale)}"
+    count = f"**{count}**{size}" if made.failed else f"{count}{size}"
+    return table_row(link, made.item.title, count, linked(finding(made, store), f"{file.stem}/"))
 
 
 def finding(made: Reproduction, store: Store) -> str:

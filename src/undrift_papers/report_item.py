@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from undrift import files
 
-from .item import BEYOND, Item
-from .reproduce import Reproduction
+from . import registry
+from .item import Item
+from .reproduce import Reproduction, size_of
 from .store import FIGURE, Store
 
 MARGIN = (
@@ -23,15 +25,20 @@ def page_name(item: Item) -> str:
     return f"{item.name.replace('/', '-')}.md"
 
 
-def size_of(made: Reproduction) -> str:
-    """At what size it was run, in words."""
-    whole = "in full" if made.item.paper == BEYOND else "the paper’s size"
-    return {"paper": whole, "short": "shortened", "quick": "reduced"}[made.scale]
-
-
 def table_row(*cells: Any) -> str:
     """A row of a table in Markdown."""
     return f"| {' | '.join(str(cell).replace('|', chr(92) + '|').replace(chr(10), ' ') for cell in cells)} |"
+
+
+def linked(text: str, folder: str = "") -> str:
+    """The text with links to the pages of the items that it names, but in commands."""
+    names = "|".join(sorted(registry.all_items(), key=len, reverse=True))
+    return re.sub(rf"`[^`]*`|(?<![\w/])({names})(?![\w/-])", lambda found: _link(found, folder), text)
+
+
+def _link(found: re.Match[str], folder: str) -> str:
+    name = found[1]
+    return f"[{name}]({folder}{name.replace('/', '-')}.md)" if name else found[0]
 
 
 def item_page(made: Sequence[Reproduction], store: Store, folder: Path, home: str) -> str:
@@ -39,7 +46,7 @@ def item_page(made: Sequence[Reproduction], store: Store, folder: Path, home: st
     item = made[0].item
     lines = [f"# {item.name}", f"{item.title}. {MARGIN} [All results]({home})", ""]
     for one in made:
-        lines += [f"## {size_of(one).capitalize()}", *_section(one, store, folder)]
+        lines += [f"## {size_of(item, one.scale).capitalize()}", *_section(one, store, folder)]
     return "\n".join(lines)
 
 
@@ -50,13 +57,13 @@ def _section(made: Reproduction, store: Store, folder: Path) -> list[str]:
     if made.claims:  # else it answers nothing
         files.write_bytes(folder / picture, (made.folder / f"{FIGURE}.png").read_bytes())
         lines = [f"![{item.title}]({picture})", ""]
-    lines += [line for remark in made.remarks for line in (remark, "")]
+    lines += [line for remark in made.remarks for line in (linked(remark), "")]
     lines += [line for table in item.tables(store.load(item, made.scale)) for line in _table(table)]
     return [*lines, *_claims(made.claims), *_details(made, store)]
 
 
 def _table(table: dict[str, Any]) -> list[str]:
-    return [f"**{table['title']}**", "", *_markdown(table["columns"], table["rows"]), table.get("note", ""), ""]
+    return [f"**{table['title']}**", "", *_markdown(table["columns"], table["rows"]), "", table.get("note", ""), ""]
 
 
 def _claims(claims: Sequence[dict[str, Any]]) -> list[str]:

@@ -15,7 +15,7 @@ from .data import Data
 from .item import BEYOND, Item, Scale, Work
 from .store import FIGURE, PAGE, Store
 
-SIZES = {"paper": "the paper’s size", "short": "shortened", "quick": "reduced"}
+WHOLE, SHORTENED, REDUCED = "in full", "shortened", "reduced"
 
 
 class Reproduction(NamedTuple):
@@ -113,8 +113,13 @@ def _run(item: Item, store: Store, scale: Scale, train: bool, progress: Callable
     store.save(item, scale, data, about)
 
 
-def _size(item: Item, scale: Scale) -> str:
-    return "in full" if item.paper == BEYOND and scale == "paper" else SIZES[scale]
+def size_of(item: Item, scale: Scale) -> str:
+    """At what size an item is run, in words; the paper's is named only where the paper has it and nothing is reduced."""
+    if scale != "paper":
+        return SHORTENED if scale == "short" else REDUCED
+    numbered = item.paper != BEYOND and any(letter.isdigit() for letter in item.name)
+    whole = all(setting.source != "reduced" for setting in item.settings("paper"))
+    return "the paper’s size" if numbered and whole else WHOLE
 
 
 def draw(item: Item, data: Data, folder: Path) -> list[Path]:
@@ -136,7 +141,7 @@ def write_page_of(item: Item, data: Data, folder: Path, claims: list[dict[str, A
         figures = item.page_figures(data)
     document = {
         "title": item.title,
-        "subtitle": " ".join([f"{item.name}, {_size(item, result['scale'])}.", *result["remarks"]]),
+        "subtitle": " ".join([f"{item.name}, {size_of(item, result['scale'])}.", *result["remarks"]]),
         "command": result["command"],
         "versions": result["versions"],
         "seeds": result["seeds"],

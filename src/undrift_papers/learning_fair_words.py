@@ -51,10 +51,10 @@ def margin(pair: Pair) -> float:
 
 def says(pair: Pair) -> str:
     """Both accuracies with their steps."""
+    spread = [f" ± {row['deviation']:.1f}" if "deviation" in row else "" for row in pair]
     return " and ".join(
-        f"{row['method']} {row['accuracy']:.1f}" + (f" ± {row['deviation']:.1f}" if "deviation" in row else "")
-        + f" % (η = {row['eta']:g})" for row in pair
-    )  # fmt: skip
+        f"{row['method']} {row['accuracy']:.1f}{s} % (η = {row['eta']:g})" for row, s in zip(pair, spread, strict=True)
+    )
 
 
 def fair_sentence(data: Data, cell: Cell) -> str:
@@ -113,43 +113,26 @@ def not_run(data: Data) -> list[str]:
     return [f"{name} in {'; '.join(panels)}" for name, panels in what.items() if panels]
 
 
+COLUMNS = (
+    "cell", "steps", "method", "η", "rounds", "seeds", "accuracy, %", "rounds to 30 %", "to 75 %", "SSL ahead by",
+)  # fmt: skip
+
+
 def fair_tables(data: Data) -> list[dict[str, Any]]:
     """Where the seeds end, for the pages."""
-    rows = []
-    for row in rows_of(data, "ends"):
-        cell = cell_of_row(row)
-        both = ends_of(data, cell, row["steps"])
-        ahead = f"{margin(both):+.2f}" if both and row["method"] == IN_TURN else ""
-        reached = [str(row[name]) if row[name] >= 0 else "–" for name in ("to_30", "to_75")]
-        ends = f"{row['accuracy']:.2f} ± {row['deviation']:.2f}"
-        rows.append(
-            (
-                cell.panel,
-                row["steps"],
-                row["method"],
-                f"{row['eta']:g}",
-                row["rounds"],
-                row["seeds"],
-                ends,
-                *reached,
-                ahead,
-            )
-        )
-    columns = (
-        "cell",
-        "steps",
-        "method",
-        "η",
-        "rounds",
-        "seeds",
-        "accuracy, %",
-        "rounds to 30 %",
-        "to 75 %",
-        "SSL ahead by",
-    )
+    rows = [_table_row(data, row) for row in rows_of(data, "ends")]
+    title = "Several seeds at the best step of the grid, and at the paper's"
     note = (
         f"Mean and standard deviation over evaluated ones of the last {data.setting['averaged over']} rounds and all seeds; "
         "rounds on the mean curve of the seeds, – where it is never there."
     )
-    return [{"title": "Several seeds at the best step of the grid, and at the paper's", "note": note, "columns": list(columns),
-             "rows": [list(row) for row in rows]}] if rows else []  # fmt: skip
+    return [{"title": title, "note": note, "columns": list(COLUMNS), "rows": rows}] if rows else []
+
+
+def _table_row(data: Data, row: dict[str, Any]) -> list[Any]:
+    cell = cell_of_row(row)
+    both = ends_of(data, cell, row["steps"]) if row["method"] == IN_TURN else None
+    reached = [str(row[name]) if row[name] >= 0 else "–" for name in ("to_30", "to_75")]
+    ends = f"{row['accuracy']:.2f} ± {row['deviation']:.2f}"
+    ahead = f"{margin(both):+.2f}" if both else ""
+    return [cell.panel, *(row[key] for key in ("steps", "method", "eta", "rounds", "seeds")), ends, *reached, ahead]

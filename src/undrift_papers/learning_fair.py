@@ -229,7 +229,7 @@ _CIFAR = (
     ours("whole grid", []),
     ours("first steps", [0.01, 0.03, 0.1], "widened until the best has both its neighbours beside it"),
     ours("rounds, grid", 500, "with the first seed"),
-    reduced(f"rounds, {BEST}", 2000, "with all seeds; the paper runs 4000"),
+    reduced(f"rounds, {BEST}", 1000, "with all seeds; the paper runs 4000"),
     ours("evaluated every", {"grid": 20, BEST: 20}),
 )
 _QUICK = (

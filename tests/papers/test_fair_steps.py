@@ -55,7 +55,7 @@ def test_the_runs_are_those_of_table_3_but_for_their_steps_and_rounds() -> None:
     clipped = job_at(values, Cell("mnist", 2, 10), "SSL", 0.1, 1234, "grid")
     assert (clipped.clip, grid.clip, clipped.method) == (10.0, None, "sequential_fl")
     cifar = job_at(values_of("ssl/cifar-small"), Cell("cifar10", 2, 5), "SSL", 0.1, 22, BEST)
-    assert (cifar.model, cifar.rounds, cifar.images, cifar.steps) == ("lenet5", 2000, jobs.MOVED, 5)
+    assert (cifar.model, cifar.rounds, cifar.images, cifar.steps) == ("lenet5", 1000, jobs.MOVED, 5)
 
 
 def fabricated(fedavg: tuple[float, int], ssl: tuple[float, int], seeds: int = 3) -> Data:

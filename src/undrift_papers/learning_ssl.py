@@ -231,6 +231,16 @@ def _finding(data: Data) -> str:
     )
 
 
+def _pace(data: Data) -> str:
+    """Rounds to the target with one class a client."""
+    (name,) = data.setting["data"]
+    parts = []
+    for steps in data.setting["local steps"]:
+        rounds = [row["rounds_to"] if row["rounds_to"] >= 0 else "never" for row in _pair(data, Cell(name, 1, steps))]
+        parts.append("{} and {} (K = {})".format(*rounds, steps))
+    return f"rounds of FedAvg and SSL to 30 %, C = 1, at the paper's steps: {', '.join(parts)}; at fair steps: {FAIR}"
+
+
 ITEMS = (
     *(
         Item(
@@ -243,6 +253,7 @@ ITEMS = (
             (*digits_setting(), DIGITS_CUT),
             ONE_SEED,
             page_figures=page_curves,
+            finding=_pace,
             remarks=functools.partial(fair_remarks, _cells([data])),
         )
         for figure, data, name in (("fig8", "mnist", "MNIST"), ("fig9", "fmnist", "Fashion-MNIST"))

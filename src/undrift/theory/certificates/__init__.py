@@ -9,5 +9,7 @@ A table of solved cases ships with the library (`certificates.table`), so that `
 from __future__ import annotations
 
 from .certificate import Certificate
+from .certify import certify
+from .rounds import METHODS
 
-__all__ = ["Certificate"]
+__all__ = ["METHODS", "Certificate", "certify"]

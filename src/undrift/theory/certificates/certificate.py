@@ -31,7 +31,8 @@ class Certificate:
     exact: bool
     source: str  # "solved", or "table: κ = 12.6 covers κ = 10"
     memory: str | None = None
-    worst: Any = None  # the functions with which the worst case was found, where they were asked for
+    worst: Any = None  # the worst case that was found from below (`finite.WorstCase`), where it was solved here
+    per: str = "round"
 
     def rounds_to(self, target: float) -> int | None:
         """Rounds after which `measure` (or V) is promised to have fallen by this factor; None where the rate is 1 or more.

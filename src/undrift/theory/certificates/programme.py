@@ -54,6 +54,7 @@ def kind(
     sketch = Sketch(steps, settings.get("components", 1), alike)
     played = method.play(sketch, eta, settings)
     states = _states(sketch, played, measure)
+    _refuse_beyond(sketch.size, sum(len(loss.points) * (len(loss.points) - 1) for loss in sketch.losses))
     L, mu = Fraction(1), 1 / kappa
     pairs = [
         interpolation(loss, number, i, j, L, mu)
@@ -66,6 +67,15 @@ def kind(
     counts = [len(loss.points) for loss in sketch.losses]
     offsets = [sum(counts[:k]) for k in range(len(counts))]
     return Kind(sketch.size, couplings, pairs, sketch.at_most_zero, states, sum(counts), offsets, sketch.shared)
+
+
+def _refuse_beyond(size: int, multipliers: int) -> None:
+    """Say how large a programme is that is too large."""
+    if size > LARGEST:
+        raise InputError(
+            f"this programme has a matrix inequality in {size} vectors, with {multipliers} multipliers; what is solved here "
+            f"goes to {LARGEST} vectors: take fewer local steps, or fewer different numbers of them"
+        )
 
 
 def _states(sketch: Sketch, played: Played, measure: Measure) -> list[tuple[Form, Form]]:
@@ -121,12 +131,7 @@ class Programme:
     shares: list[Fraction] | None = None
 
     def __post_init__(self) -> None:
-        if self.size > LARGEST:
-            pairs = sum(len(kind.interpolations) for kind in self.kinds)
-            raise InputError(
-                f"this programme has a matrix inequality in {self.size} vectors, with {pairs} multipliers; what is solved here "
-                f"goes to {LARGEST} vectors: take fewer local steps, or fewer different numbers of them"
-            )
+        _refuse_beyond(self.size, sum(len(kind.interpolations) for kind in self.kinds))
 
     @property
     def size(self) -> int:

@@ -16,7 +16,7 @@ from ..theory.verdict import Verdict, check
 from .curves import BoundLine
 
 CHECKED = ("gap", "sq_distance", "smallest sq_gradient")  # decided from the history alone, without iterates
-OWN_STEP = "with its own step, not this run's"
+OWN_STEP = "at its own step"
 
 
 class Promise(NamedTuple):
@@ -35,7 +35,7 @@ class Promise(NamedTuple):
         """The promised f(x_t) − f* as shares of the first, for the curve with this label."""
         found = [BoundLine(f"{label}, {self.bound.theorem}", label, self._relative(self.bound, history))]
         if self.beside is not None:
-            words = f"{self.beside.theorem}, {OWN_STEP}"
+            words = f"{self.beside.theorem} ({OWN_STEP})"
             found.append(BoundLine(f"{label}, {words}", label, self._relative(self.beside, history), thin=True))
         return [line for line in found if np.any(np.isfinite(line.values))]
 

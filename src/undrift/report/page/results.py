@@ -106,8 +106,13 @@ def _with_promises(
                     "thin": line.thin,
                 }
             )
+    note = " Dashed: what is promised." if bounds else ""
+    if any(promise.bound.subject == "sq_distance" for promise in promises.values()):
+        note += " Of ‖xₜ − x*‖² it is drawn as f − f* ≤ (L/2)‖xₜ − x*‖²."
     return [
-        {**figure, "series": [*figure["series"], *bounds]} if figure["title"] == LABELS["gap"][0] else figure
+        {**figure, "series": [*figure["series"], *bounds], "note": (figure["note"] + note).strip()}
+        if bounds and figure["title"] == LABELS["gap"][0]
+        else figure
         for figure in figures
     ]
 

@@ -177,7 +177,7 @@ def _recommended(panel: Axes, advice: Advice) -> None:
         panel.plot(values, color=colour, linewidth=1.8, alpha=0.75, label="measured")
     promises = [] if not relative or advice.distance is None else [one for one in (best.certified, best.theorem) if one]
     for promise in promises:
-        rounds = int(min(max(4 * shown, 40), 4000))
+        rounds = int(min(max(4 * shown, 40, 1.2 * (best.guarantee.rounds or 0) if best.guarantee else 0), 4000))
         curve = promise.curve(rounds, advice.start, advice.distance or 0.0, advice.smoothness or 1.0)
         words = promise.theorem if promise.bound.certified else f"promised: {promise.theorem}"
         dash = "-." if promise.bound.certified else ":"
@@ -185,7 +185,7 @@ def _recommended(panel: Axes, advice: Advice) -> None:
         panel.set_xscale("symlog", linthresh=max(2, shown))
         panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xlim(left=0)
-    panel.legend(frameon=False, fontsize=8, loc="upper right")
+    panel.legend(fontsize=8, loc="best", edgecolor="none", framealpha=0.85)
 
 
 def _everyone(panel: Axes, advice: Advice) -> None:

@@ -16,7 +16,7 @@ from undrift.cli import main
 from undrift.engine.description import Run
 from undrift.theory import closed_form
 from undrift.theory.certificates import Certificate, table
-from undrift.theory.certificates.choice import certified
+from undrift.theory.certificates.choice import certificate_of, certified
 from undrift.theory.step_rule import by_theorem
 
 TAU = [2, 3, 3, 5]
@@ -95,20 +95,32 @@ def test_the_table_is_asked_with_the_clients_own_constants_and_their_distinct_st
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "name", "told"),
     [
-        (lambda: ud.fedlin(eta="certified"), {}),
-        (lambda: ud.fedlin(eta="certified", table=True), {}),  # nothing else where nobody misses a round
-        (lambda: ud.fedlin(eta="certified", up=ud.top_k(2)), {"up": DIM / 2, "up_memory": True}),
-        (lambda: ud.fedlin(eta="certified", down=ud.top_k(2, memory=False)), {"down": DIM / 2, "down_memory": False}),
-        (lambda: ud.scaffold(eta="certified", option=1), {"option": 1}),
-        (lambda: ud.fedprox(eta="certified", beta=2.0), {"beta": 2.0}),
+        (lambda: ud.fedlin(eta="certified"), "fedlin", {}),
+        (lambda: ud.fedlin(eta="certified", table=True), "fedlin", {}),  # nothing else where nobody misses a round
+        (lambda: ud.fedlin(eta="certified", down=ud.top_k(2, memory=False)), "fedlin", {"down": DIM / 2}),
+        (lambda: ud.fedlin(eta="certified", down=ud.top_k(2)), "fedlin+feedback", {"down": DIM / 2}),
+        (
+            lambda: ud.fedlin(eta="certified", up=ud.top_k(2, memory="difference")),
+            "fedlin+differences",
+            {"up": DIM / 2},
+        ),
+        (lambda: ud.fedlin(eta="certified", up=ud.top_k(2)), "fedlin", {"up": DIM / 2, "up_memory": True}),
+        (lambda: ud.scaffold(eta="certified", option=1), "scaffold", {"option": 1}),
+        (lambda: ud.fedprox(eta="certified", beta=2.0), "fedprox", {"beta": 2.0}),
+        (
+            lambda: ud.fedsplit(s=1.0, inner_steps=3, inner_eta=0.1),
+            "fedsplit",
+            {"inner_steps": 3, "start": "prox-point"},
+        ),
+        (lambda: ud.fedsplit(s=1.0, start="model"), "fedsplit", {}),  # the exact proximal step starts nowhere
     ],
 )
-def test_the_table_is_told_the_settings_that_matter(alike, book, make, told):
+def test_the_table_is_told_the_settings_that_matter(alike, book, make, name, told):
     asked = book().asked
-    resolved(make(), alike)
-    assert asked[0][4] == told
+    certificate_of(Run.of(make(), alike, 0, steps=TAU))
+    assert (asked[0][0], asked[0][4]) == (name, told)
 
 
 def test_fedtrack_is_asked_about_with_the_constants_of_its_components(book):
@@ -118,7 +130,7 @@ def test_fedtrack_is_asked_about_with_the_constants_of_its_components(book):
     resolved(ud.fedtrack(eta="certified", batch=2), p)
     method, L, mu, _, settings = asked[0]
     assert method == "fedtrack"
-    assert settings == {"batch": 2, "order": "cyclic", "components": (4,)}
+    assert settings == {"components": 4}
     assert p.constants.L < L == closed_form.fedtrack_smoothness(p, 2)
     assert mu == pytest.approx(0.1 * 4 * 1 / 7)  # the last of four components has one of seven samples
     squares = ud.problems.least_squares(rng.normal(size=(CLIENTS, 8, DIM)), rng.normal(size=(CLIENTS, 8)))
@@ -199,6 +211,16 @@ def test_where_clients_are_alike_methods_that_drift_are_served(alike, book):
     for factory in (ud.fedavg, ud.fednova):
         resolved(factory(eta="certified"), alike)
     assert [one[0] for one in asked] == ["fedavg", "fednova"]
+
+
+def test_every_step_of_gradient_descent_is_one_of_the_certificate(squares, book):
+    asked = book(rate=0.5).asked
+    bound = certified(Run.of(ud.gd(eta="certified"), squares, 0, steps=3)).bound
+    assert asked[0][0] == "fedsgd"
+    assert asked[0][3] == (1,)
+    assert bound.rate == pytest.approx(0.5**3)
+    with pytest.raises(ud.InputError, match="same steps in every round"):
+        resolved(ud.gd(eta="certified"), squares, steps=ud.plan.random_steps(1, 3))
 
 
 def test_what_the_table_refuses_is_refused_in_its_words(squares, monkeypatch):

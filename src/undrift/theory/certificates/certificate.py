@@ -32,6 +32,7 @@ class Certificate:
     source: str  # "solved", or "table: κ = 12.6 covers κ = 10"
     memory: str | None = None
     worst: Any = None  # the functions with which the worst case was found, where they were asked for
+    per: str = "round"
 
     def rounds_to(self, target: float) -> int | None:
         """Rounds after which `measure` (or V) is promised to have fallen by this factor; None where the rate is 1 or more.

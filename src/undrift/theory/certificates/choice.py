@@ -8,6 +8,7 @@ L and μ of f; FedTrack refreshes components f_ij, f_i = (1/m_i) Σ_j f_ij, and 
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -64,7 +65,7 @@ def certified(run: Run) -> Chosen:
             )
     where = f" ({found.source})" if found.source else ""
     contracts = found.memory or MEASURES[found.measure]
-    words = f"{record.title}'s certificate, {_inside(found)}, {contracts} times {found.rate:.6g} a round{where}"
+    words = f"{record.title}'s certificate, {_inside(found)}, {contracts} times {found.rate:.6g} a {found.per}{where}"
     return Chosen(dict(found.numbers), words, bound_of(run, found, c))
 
 
@@ -79,8 +80,12 @@ def certificate_of(run: Run, constants: Callable[[], Constants] | None = None) -
             "number (with one local step it is fedsgd)"
         )
     c = (constants or (lambda: constants_of(run)))()
-    losses = losses_of(run, record, c)
-    return table.lookup(record.method, float(losses.L), float(losses.mu), distinct_steps(run), told(run))
+    losses, (method, settings) = losses_of(run, record, c), told(run)
+    steps = distinct_steps(run)
+    if record.steps != "mean":
+        return table.lookup(method, float(losses.L), float(losses.mu), steps, settings)
+    found = table.lookup(method, float(losses.L), float(losses.mu), (1,), settings)
+    return dataclasses.replace(found, rate=found.rate ** steps[0])  # every local step is one of the certificate
 
 
 def bound_of(run: Run, found: Certificate, constants: Constants) -> Bound | None:
@@ -162,15 +167,16 @@ def distinct_steps(run: Run) -> tuple[int, ...]:
     return tuple(int(tau) for tau in np.unique(given))
 
 
-def told(run: Run) -> dict[str, Any]:
-    """What the table is asked with besides constants and steps: the parameters in the method's record.
+def told(run: Run) -> tuple[str, dict[str, Any]]:
+    """What the table is asked about besides constants and steps: the method's name there, and the settings that matter.
 
-    A link is told by its contraction δ (NAME) and by what it keeps (NAME_memory); where components are refreshed, how many
-    of them clients have (`components`).
+    A link is told by its contraction δ; what it keeps is part of the name, or told (NAME_memory) where no name says it. Where
+    components are refreshed the table is told how many of them a client has, or all numbers that there are.
     """
     record = _record(run)
-    found: dict[str, Any] = {}
-    for name in record.told:
+    name_there, found = record.method, dict[str, Any]()
+    matter = [one for one in record.told if run.method.parameters.get(record.only_with.get(one, one)) is not None]
+    for name in matter:
         value = number(run, name) if name in run.method.numbers else run.method.parameters.get(name)
         if isinstance(value, Compressor):
             if not isinstance(value, SURELY):
@@ -178,13 +184,18 @@ def told(run: Run) -> dict[str, Any]:
                     f"{record.title}'s certificate is about compressors that contract every message, and {value} does so on "
                     "average: give eta, or use top_k or scaled_sign"
                 )
-            found |= {name: float(value.contraction(run.problem.dim)), f"{name}_memory": value.memory}
-        elif value is not None:
+            found[name] = float(value.contraction(run.problem.dim))
+            if (name, value.memory) in record.kept and name_there == record.method:
+                name_there = record.kept[name, value.memory]
+            elif value.memory is not False:
+                found[f"{name}_memory"] = value.memory
+        else:
             found[name] = value
     if record.losses == "components":
-        batch = int(found.get("batch", 1))
-        found["components"] = tuple(sorted({-(-int(n) // batch) for n in run.problem.sizes}))
-    return found
+        batch = int(setting(run, "batch") or 1)
+        counts = sorted({-(-int(n) // batch) for n in run.problem.sizes})
+        found["components"] = counts[0] if len(counts) == 1 else tuple(counts)
+    return name_there, found
 
 
 def _record(run: Run) -> Certifiable:

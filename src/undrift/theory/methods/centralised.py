@@ -69,7 +69,7 @@ GD = Known(
     round_map=lambda q, v, steps: round_map.gd(q, v["eta"], steps),
     scale=per_round,
     local="mean",
-    certified=Certifiable("gd", "gradient descent", losses="mean", steps="mean"),
+    certified=Certifiable("fedsgd", "gradient descent", losses="mean", steps="mean"),
     rule="1/L of f (descent lemma)",
     colour=GREY,
 )

@@ -69,7 +69,9 @@ FEDSPLIT = Known(
     without_prox=("inner_steps", "inner_eta"),
     local="mean",
     local_words="gradient step(s) for each proximal step",
-    certified=Certifiable("fedsplit", "FedSplit", told=("inner_steps", "start"), steps="one"),
+    certified=Certifiable(
+        "fedsplit", "FedSplit", told=("inner_steps", "start"), only_with={"start": "inner_steps"}, steps="one"
+    ),
     rule="s = 1/√(Lμ), inner steps 2/(L + μ + 2/s) (Pathak, Wainwright 2020)",
     colour="#009E73",
 )

@@ -263,6 +263,18 @@ def test_a_certificate_with_memory_gives_a_step_and_no_curve(squares, book):
     assert ud.theory.promise(ud.scaffold(**chosen.numbers), squares, steps=2) is None
 
 
+def test_fedsplits_memory_at_the_start_is_known(squares, book):
+    """V_0 = ‖x_0 − x*‖² + s²Σ w_i‖∇f_i(x*)‖²; with s = 1/√(Lμ) V contracts by ((√κ − 1)/(√κ + 1))² in the worst case."""
+    root = np.sqrt(KAPPA)
+    book(numbers={"s": 1 / root}, rate=((root - 1) / (root + 1)) ** 2, memory="V = mean ‖z_i − z_i*‖²")
+    method = resolved(ud.fedsplit(s="certified"), squares)
+    bound = ud.theory.promise(method, squares)
+    c = ud.theory.constants(squares)
+    assert bound.curve(1, 2.0)[1] == pytest.approx(bound.rate * (2.0 + float(c.zeta_star_sq) / KAPPA))
+    verdict = ud.theory.check(ud.run(method, squares, rounds=25), bound)
+    assert verdict.holds, str(verdict)
+
+
 def test_the_theorem_stands_beside_with_its_own_step(squares):
     run = ud.describe(ud.fedlin(eta="certified"), squares, rounds=1, steps=3)
     assert by_theorem(run).numbers["eta"] == pytest.approx(1 / (6 * squares.constants.L))

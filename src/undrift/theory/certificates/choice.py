@@ -34,6 +34,7 @@ from .record import Certifiable
 IN_STEPS = ("eta", "s", "inner_eta")  # numbers that are lengths of steps, which are said in units of 1/L
 SURELY = (TopK, ScaledSign)  # compressors that contract every message, not only on average
 STRONG = "strong convexity"
+MEASURES = {"sq_distance": "‖{} − x*‖²", "gap": "(f({}) − f*)", "sq_gradient": "‖∇f({})‖²"}
 
 
 class Losses(NamedTuple):
@@ -64,7 +65,7 @@ def certified(run: Run) -> Chosen:
                 f'{given:g}: say {name}="certified", or give all numbers'
             )
     where = f" ({found.source})" if found.source else ""
-    contracts = found.memory or MEASURES[found.measure]
+    contracts = found.memory or MEASURES[found.measure].format("x")
     words = f"{record.title}'s certificate, {_inside(found)}, {contracts} times {found.rate:.6g} a {found.per}{where}"
     return Chosen(dict(found.numbers), words, bound_of(run, found, c))
 
@@ -91,18 +92,18 @@ def certificate_of(run: Run, constants: Callable[[], Constants] | None = None) -
 def bound_of(run: Run, found: Certificate, constants: Constants) -> Bound | None:
     """The certificate as a guarantee for this run: measure_T ≤ rate^T measure_0.
 
-    None where it speaks of a Lyapunov function with the method's memory, which a history does not record.
+    With memory ‖x_T − x*‖² ≤ V_T ≤ rate^T V_0; None where nobody knows V_0, as it depends on more than x_0 and ∇f_i(x*).
     """
-    if found.memory is not None or found.measure not in ("gap", "sq_distance"):
-        return None
     record, rate, what = _record(run), float(found.rate), MEASURES[found.measure]
+    beyond = _beyond(record, found, constants)
+    if beyond is None or found.per != "round" or found.measure not in ("gap", "sq_distance"):
+        return None
+    start = f"({what.format('x_0')} + {beyond:.4g})" if beyond else what.format("x_0")
     losses = losses_of(run, record, constants)
     checked = "checked in rational arithmetic" if found.exact else f"its residual is {found.residual:.1e}"
     return Bound(
         theorem=f"certified: {record.title}, {_inside(found)}",
-        statement=f"{what.replace('x ', 'x_T ')} ≤ {rate:.6g}^T {what.replace('x ', 'x_0 ')}".replace(
-            "f(x)", "f(x_T)", 1
-        ),
+        statement=f"{what.format('x_T')} ≤ {rate:.6g}^T {start}",
         method=run.method.name,
         subject=found.measure,
         numbers=dict(found.numbers),
@@ -112,14 +113,20 @@ def bound_of(run: Run, found: Certificate, constants: Constants) -> Bound | None
             Assumption(found.scope, "holds"),
             Assumption("the certificate", "holds" if found.exact else "measured", checked),
         ),
-        values=lambda t, start: rate**t * start,
+        values=lambda t, start: rate**t * (start + beyond),
         rate=rate,
         divided_by=known_steps(run.steps) if record.divides else 1,
         certified=True,
     )
 
 
-MEASURES = {"sq_distance": "‖x − x*‖²", "gap": "(f(x) − f*)", "sq_gradient": "‖∇f(x)‖²"}
+def _beyond(record: Certifiable, found: Certificate, constants: Constants) -> float | None:
+    """V_0 − ‖x_0 − x*‖²: 0 where a method has no memory, None where nobody knows it."""
+    if found.memory is None:
+        return 0.0
+    if record.at_start is None or constants.zeta_star_sq is None:
+        return None
+    return record.at_start(found.numbers) * float(constants.zeta_star_sq)
 
 
 def losses_of(run: Run, record: Certifiable, c: Constants) -> Losses:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 
@@ -32,3 +32,6 @@ class Certifiable:
     losses: Literal["clients", "mean", "components"] = "clients"
     steps: Literal["plan", "mean", "one", "drawn"] = "plan"
     divides: bool = False  # client i steps with eta/τ_i
+    at_start: Callable[[Mapping[str, float]], float] | None = (
+        None  # numbers -> a with V_0 = ‖x_0 − x*‖² + a·Σ w_i‖∇f_i(x*)‖²
+    )

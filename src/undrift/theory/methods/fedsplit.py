@@ -70,7 +70,12 @@ FEDSPLIT = Known(
     local="mean",
     local_words="gradient step(s) for each proximal step",
     certified=Certifiable(
-        "fedsplit", "FedSplit", told=("inner_steps", "start"), only_with={"start": "inner_steps"}, steps="one"
+        "fedsplit",
+        "FedSplit",
+        told=("inner_steps", "start"),
+        only_with={"start": "inner_steps"},
+        steps="one",
+        at_start=lambda numbers: numbers["s"] ** 2,  # V = Σ w_i‖z_i − x* + s∇f_i(x*)‖², and z_i = x_0 at the start
     ),
     rule="s = 1/√(Lμ), inner steps 2/(L + μ + 2/s) (Pathak, Wainwright 2020)",
     colour="#009E73",

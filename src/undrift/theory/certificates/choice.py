@@ -64,9 +64,9 @@ def certified(run: Run) -> Chosen:
                 f"{record.title} is certified with {name} = {value:.6g} and {', '.join(method.waiting)} together, got {name} = "
                 f'{given:g}: say {name}="certified", or give all numbers'
             )
-    where = f" ({found.source})" if found.source else ""
-    contracts = found.memory or MEASURES[found.measure].format("x")
-    words = f"{record.title}'s certificate, {_inside(found)}, {contracts} times {found.rate:.6g} a {found.per}{where}"
+    what = MEASURES[found.measure].format("x") if found.memory is None else "V"
+    words = f"{record.title}'s certificate, {_inside(found)}: at most {found.rate:.6g} times {what} a {found.per}"
+    words += "".join(f", {part}" for part in (found.memory, found.source) if part)
     return Chosen(dict(found.numbers), words, bound_of(run, found, c))
 
 

@@ -19,7 +19,7 @@ from .recipe import Factory, Method
 
 
 def describe(method: Any, problem: Problem, *, rounds: int, **arguments: Unpack[Arguments]) -> Run:
-    """The run that these arguments mean; numbers that were left to the theorem are filled in.
+    """The run that these arguments mean; numbers that were left to a theorem or a certificate are filled in.
 
     >>> import numpy as np, undrift as ud
     >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
@@ -28,7 +28,7 @@ def describe(method: Any, problem: Problem, *, rounds: int, **arguments: Unpack[
     """
     described = Run.of(method, problem, rounds, **arguments)
     check_private(described)
-    if not described.method.by_theorem:
+    if not described.method.waiting:
         return described
     from .theory.step_rule import resolve  # only where somebody asks for it: it takes a while to import
 
@@ -145,9 +145,9 @@ def sweep(
     alike: dict[Any, Run] = {}  # runs that differ in numbers only are described once
     runs = []
     for made in methods:
-        if made.by_theorem or made.recipe not in alike:
+        if made.waiting or made.recipe not in alike:
             alike[made.recipe] = describe(made, problem, rounds=rounds, **arguments)
-        runs.append(alike[made.recipe] if made.by_theorem else alike[made.recipe].but(method=made))
+        runs.append(alike[made.recipe] if made.waiting else alike[made.recipe].but(method=made))
     return sweep_runs(runs, keys, seed_list, observe)
 
 

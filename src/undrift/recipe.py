@@ -5,9 +5,9 @@
 
 `fedavg(eta=0.1)` is a `Method`: the factory, its *numbers* (parameters annotated `float`, handed to the compiled program as
 inputs) and its *settings* (everything else, part of the program). Two methods that differ in numbers only share one compiled
-program, and a grid of step sizes is one program with a batch axis. `fedavg(eta="theorem")` leaves a number open until the
-method meets a problem (`theory.step_rule`); `fedavg(eta=schedule)` makes it a function of the round, which is part of the
-program.
+program, and a grid of step sizes is one program with a batch axis. `fedlin(eta="theorem")` and `fedlin(eta="certified")` leave
+a number open until the method meets a problem (`theory.step_rule`); `fedavg(eta=schedule)` makes it a function of the round,
+which is part of the program.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, overload
 
 import jax
@@ -27,6 +27,8 @@ from .oracles import Oracle
 from .protocol import Algorithm
 
 THEOREM = "theorem"  # in place of a number: let the theorem that covers the method on the problem choose it
+CERTIFIED = "certified"  # in place of a number: let the certificate of the worst case over all such problems choose it
+RULES = (THEOREM, CERTIFIED)
 PLACEHOLDER = 1.0  # of such a number until the problem is known
 
 
@@ -115,10 +117,10 @@ class Method:
 
     recipe: Recipe
     numbers: Mapping[str, float]
-    by_theorem: tuple[
-        str, ...
-    ] = ()  # numbers that wait for a problem: the theorem that covers the method will choose them
-    chosen_by: str = ""  # the theorem that has
+    waiting: Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )  # numbers that wait for a problem: the rule for each
+    chosen_by: str = ""  # the theorem or the certificate that has
 
     @property
     def name(self) -> str:
@@ -128,6 +130,11 @@ class Method:
     def parameters(self) -> dict[str, Any]:
         """Settings and numbers, by name."""
         return {**dict(self.recipe.settings), **self.numbers, **dict(self.recipe.schedules)}
+
+    @property
+    def by_theorem(self) -> tuple[str, ...]:
+        """The numbers that wait for the theorem that covers the method."""
+        return tuple(name for name, rule in self.waiting.items() if rule == THEOREM)
 
     def build(self, surroundings: Surroundings = ANYWHERE, round: Any = None) -> Algorithm:
         return self.recipe.build(self.numbers, surroundings, round)
@@ -156,16 +163,21 @@ class Method:
         for name in numbers:
             if name not in self.numbers:
                 raise unknown(f"number of {self.name}", name, self.numbers)
-        waiting = tuple(name for name in self.by_theorem if name not in numbers)
+        waiting = {name: rule for name, rule in self.waiting.items() if name not in numbers}
         values = {**self.numbers, **{k: _number(self.name, k, v) for k, v in numbers.items()}}
-        changed = dataclasses.replace(self, numbers=values, by_theorem=waiting)
+        changed = dataclasses.replace(self, numbers=values, waiting=waiting)
         changed.build()  # lets the factory refuse a bad value now
         changed.drawn_steps  # noqa: B018 (and one that its steps cannot be drawn with)
         return changed
 
+    def left_to(self, rule: str, names: Iterable[str]) -> Method:
+        """The same method with these of its numbers left to a rule."""
+        open_ = [name for name in names if name in self.numbers]
+        return dataclasses.replace(self, waiting={**self.waiting, **dict.fromkeys(open_, rule)}, chosen_by="")
+
     def __str__(self) -> str:
         settings = [f"{k}={v}" for k, v in self.recipe.settings if v is not None and v is not False]
-        numbers = [f"{k}={THEOREM if k in self.by_theorem else format(v, 'g')}" for k, v in self.numbers.items()]
+        numbers = [f"{k}={self.waiting.get(k) or format(v, 'g')}" for k, v in self.numbers.items()]
         changing = [f"{k}={_schedule_words(schedule)}" for k, schedule in self.recipe.schedules]
         inside = ", ".join(numbers + changing + settings)
         around = "".join(f" + {wrapper}" for wrapper in self.recipe.wrap)
@@ -202,7 +214,7 @@ class Factory:
         for needed in (k for k in self.traced if bound.arguments[k] is None and not self._optional(k)):
             raise InputError(f"{name}: {needed} must be a number, got None (or a function of the round)")
         given_numbers = {k: v for k, v in bound.arguments.items() if k in self.traced and v is not None}
-        waiting = tuple(k for k, v in given_numbers.items() if isinstance(v, str) and v == THEOREM)
+        waiting = {k: v for k, v in given_numbers.items() if isinstance(v, str) and v in RULES}
         schedules = tuple((k, _schedule(name, k, v)) for k, v in given_numbers.items() if callable(v))
         numbers = {
             k: PLACEHOLDER if k in waiting else _number(name, k, v) for k, v in given_numbers.items() if not callable(v)

@@ -37,6 +37,7 @@ MODULES = (
     "beyond_sequence_random",
     "beyond_sequence_images",
     "beyond_private",
+    "beyond_certificates",
 )
 
 

@@ -142,7 +142,7 @@ def test_a_rule_about_a_column_that_is_not_there_is_refused_before_anything_is_w
     assert not Path("r").exists()
 
 
-@pytest.mark.parametrize("eta", [[], ["--eta", "theorem"]])
+@pytest.mark.parametrize("eta", [[], ["--eta", "theorem"], ["--eta", "certified"]])
 def test_what_was_chosen_and_promised_outlives_the_loss_of_the_summary(cli, eta):
     cli("run", "--method", "fedlin", *eta, *SMALL, "--out", "r", "--no-figures")
     before = json.loads(Path("r/summary.json").read_text())

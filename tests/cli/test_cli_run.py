@@ -180,6 +180,29 @@ def test_a_step_by_theorem_is_said_checked_and_drawn(cli, tmp_path):
     assert '"kind":"bound"' in (tmp_path / "run" / "page.html").read_text().replace(" ", "")
 
 
+def test_a_certified_step_is_said_checked_and_drawn_beside_the_theorems(cli, tmp_path):
+    said = cli("run", "--method", "fedlin", "--problem", "quadratic", "--eta", "certified", "--rounds", "30", "--steps", "4",
+               "--out", str(tmp_path / "run"))  # fmt: skip
+    assert said.code == 0
+    assert "certified: FedLin's certificate" in said.err
+    assert "holds at every round" in said.err
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["theorem"]["holds"] is True
+    assert summary["theorem"]["sentence"].startswith("certified: FedLin")
+    page = (tmp_path / "run" / "page.html").read_text()
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    measured, certified, theorem = data["figures"][0]["series"]
+    assert [one["kind"] for one in (measured, certified, theorem)] == ["measured", "bound", "bound"]
+    assert [one["thin"] for one in (measured, certified, theorem)] == [False, False, True]
+    assert "certified: FedLin" in certified["label"]
+    assert theorem["label"].endswith("FedLin, Theorem 1 (at its own step)")
+    assert all(y <= bound * (1 + 1e-9) + 1e-12 for y, bound in zip(measured["y"], certified["y"], strict=True))
+    assert certified["y"][-1] < theorem["y"][-1]
+    drawn = (tmp_path / "run" / "figure.svg").read_text()
+    assert "certified: FedLin" in drawn
+    assert "at its own step" in drawn
+
+
 def test_a_step_of_the_users_own_is_held_against_no_theorem(cli, tmp_path):
     said = cli(
         "run",

@@ -43,7 +43,8 @@ studies = st.fixed_dictionaries(
                 {"name": st.sampled_from(["/own/mine.py:factory", "/own/mine.py:other"])},
                 optional={
                     "label": letters.filter(bool),
-                    "eta": numbers | st.lists(numbers | st.just("theorem"), min_size=1, max_size=3),
+                    "eta": numbers
+                    | st.lists(numbers | st.sampled_from(["theorem", "certified"]), min_size=1, max_size=3),
                     "up": letters | st.dictionaries(letters, counts | st.booleans(), max_size=2),
                     "beta": st.fixed_dictionaries(
                         {"schedule": letters, "of": st.dictionaries(letters, numbers, max_size=2)}

@@ -264,7 +264,7 @@ def test_a_method_of_ones_own_must_be_installed_with_the_same_content(tmp_path: 
         (
             {"problem": {"name": "sites", "kind": "logistic", "features": 3}, "method": [{"name": "fedlin"}],
              "deploy": {"sites": ["a"]}},
-            "fedlin needs eta, and the data from which a theorem would choose are at the sites",
+            "fedlin needs eta, and the data from which a theorem or a certificate would choose are at the sites",
         ),
     ],
 )  # fmt: skip

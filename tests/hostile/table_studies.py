@@ -271,7 +271,7 @@ PROBLEMS = [
     of_problem(NET + "partitions = 5", "unknown key of problem 'network' 'partitions'", "did you mean 'partition'"),
 ]  # fmt: skip
 
-NUMBER = 'must be a number, "theorem", a schedule'
+NUMBER = 'must be a number, "theorem", "certified", a schedule'
 AVG = 'name = "fedavg"; eta = 0.01; '
 ETA = 'name = "fedavg"; eta = '
 METHODS = [

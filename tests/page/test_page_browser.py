@@ -60,6 +60,27 @@ def test_page_renders(show, full_page, width):
     assert tab.js(inside), "no label is cut off"
 
 
+def test_a_bound_for_comparison_is_thinner_than_the_one_that_covers_the_curve(show, tmp_path):
+    t = list(range(40))
+    lines = [
+        ("FedLin", "measured", 0.7, False),
+        ("FedLin, certified", "bound", 0.8, False),
+        ("FedLin, other", "bound", 0.99, True),
+    ]
+    series = [
+        {"label": n, "kind": k, "x": {"round": t}, "y": [r**s for s in t], "thin": thin} for n, k, r, thin in lines
+    ]
+    figure = {"title": "Gap", "y_label": "f − f*", "y_scale": "log", "series": series}
+    tab = show(write_page(tmp_path / "page.html", {"title": "Three curves", "figures": [figure]}))
+    path = f"document.querySelector(`{FIRST} g[data-series='%d'] path`).getAttribute('%s')"
+    widths = [float(tab.js(path % (i, "stroke-width"))) for i in range(3)]
+    assert widths == sorted(widths, reverse=True)
+    dashes = [tab.js(path % (i, "stroke-dasharray")) for i in range(3)]
+    assert dashes[0] is None
+    assert dashes[1] != dashes[2]
+    assert tab.js(f"document.querySelectorAll(`{FIRST} .legend .swatch.thin`).length") == 1
+
+
 def test_scales_and_axes_can_be_switched(show, full_page):
     tab = show(full_page)
     ticks = f"{FIRST} .canvas svg > text"

@@ -139,7 +139,7 @@ def test_theorems_stand_beside_predictions_and_are_slower():
     found = advise(p, 1e-6, steps=[5], methods=["fedsgd", "fedlin"])
     for candidate in found.candidates:
         assert candidate.guarantee.rounds >= candidate.forecast.rounds
-    assert found.candidates[1].guarantee.theorem.startswith("FedLin")
+    assert found.candidates[1].theorem.theorem.startswith("FedLin")
 
 
 def test_estimates_on_logistic_regression_and_measuring():

@@ -93,8 +93,10 @@ def advise(
             progress("predicting", number, len(jobs))
         prices = tariff(option.make(1.0, tau), problem, tau, resources, oracle, shapes)
         forecast = None if models is None else models.forecast(option, tau, seed)
-        promise = None if guarantees is None else guarantees.of(option, tau)
-        candidates.append(Candidate(option, tau, prices, "unknown" if forecast is None else how, forecast, promise))
+        promises = (
+            [None, None] if guarantees is None else [guarantees.of(option, tau), guarantees.certified(option, tau)]
+        )
+        candidates.append(Candidate(option, tau, prices, "unknown" if forecast is None else how, forecast, *promises))
     made = Advice(
         problem, goal, None if absolute or on != "gap" else target, start, resources, by, how, tuple(candidates), None,
         x0=None if on != "gap" else np.asarray(run.x0, float),

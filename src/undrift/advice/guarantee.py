@@ -1,4 +1,4 @@
-"""The rounds after which a theorem promises the target, beside those that are predicted."""
+"""The rounds after which a theorem or a certificate promises the target, beside those that are predicted."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from ..errors import InputError
 from ..oracles import Full
 from ..problems.base import Problem
 from ..theory.bound import Bound
+from ..theory.certificates.choice import bound_of, certificate_of
 from ..theory.constants import Constants, constants
 from .options import Option
 
 
 @dataclasses.dataclass(frozen=True)
 class Guarantee:
-    """A theorem with its own step size; `rounds` is None where it never promises the target."""
+    """A theorem or a certificate with its own step size; `rounds` is None where it never promises the target."""
 
     theorem: str
     rounds: int | None
@@ -46,13 +47,30 @@ class Guarantees:
         """The strongly convex theorem that covers this method, if one does."""
         if option.known.bound is None:
             return None
-        # The bound has numbers of its own: those of this method do not matter to it.
-        method = option.make(option.scale(self.L, 0.0, steps), steps)
-        run = Run.of(method, self.problem, 0, oracle=Full(), **method.given(np.asarray(steps)))
+        run = self._run(option, steps)
         try:
             bound = option.known.bound(run, self.constants)
         except (InputError, TypeError):
             return None  # an assumption fails here; the page of the theory says which
+        return self._to_target(bound)
+
+    def certified(self, option: Option, steps: Any) -> Guarantee | None:
+        """The certificate that covers this method with these local steps, if there is one without memory."""
+        if option.known.certified is None:
+            return None
+        run = self._run(option, steps)
+        try:
+            found = certificate_of(run, lambda: self.constants)
+        except InputError:
+            return None  # the table has no entry, or the method is not covered; eta="certified" says why
+        return self._to_target(bound_of(run, found, self.constants))
+
+    def _run(self, option: Option, steps: Any) -> Run:
+        """A run of the method; a bound has numbers of its own, those of this method do not matter to it."""
+        method = option.make(option.scale(self.L, 0.0, steps), steps)
+        return Run.of(method, self.problem, 0, oracle=Full(), **method.given(np.asarray(steps)))
+
+    def _to_target(self, bound: Bound | None) -> Guarantee | None:
         if bound is None or bound.subject not in ("gap", "sq_distance", "gap of the weighted mean"):
             return None
         start = self.start_gap if bound.start == "gap" else self.sq_distance

@@ -27,9 +27,16 @@ class Candidate:
     tariff: Tariff
     how: str  # exact, estimated or unknown
     forecast: Forecast | None = None
-    guarantee: Guarantee | None = None
+    theorem: Guarantee | None = None
+    certified: Guarantee | None = None
     measured: Measured | None = None
     curve: np.ndarray | None = None  # predicted gaps, relative, of the best candidate of each method
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """The certified one where there is a certificate, unless the theorem promises more: its step is safe to start from."""
+        known = [one for one in (self.certified, self.theorem) if one is not None]
+        return min(known, key=lambda one: np.inf if one.rounds is None else one.rounds, default=None)
 
     @property
     def label(self) -> str:
@@ -99,7 +106,11 @@ class Candidate:
             "measured": None if self.spent is None else self.spent.words(),
             "measured_step": None if self.measured is None else self.measured.step,
             "rounds_played": None if self.measured is None else self.measured.played,
-            "theorem": None if guarantee is None else guarantee.theorem,
+            "theorem": None if self.theorem is None else self.theorem.theorem,
+            "theorem_rounds": None if self.theorem is None else self.theorem.rounds,
+            "theorem_step": None if self.theorem is None else self.theorem.numbers,
+            "certificate": None if self.certified is None else self.certified.theorem,
+            "certified_rounds": None if self.certified is None else self.certified.rounds,
             "guaranteed_rounds": None if guarantee is None else guarantee.rounds,
             "guaranteed_step": None if guarantee is None else guarantee.numbers,
         }

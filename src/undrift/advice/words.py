@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from .guarantee import Guarantee
     from .result import Advice, Candidate
 
 
@@ -111,14 +112,25 @@ def _certainty(best: Candidate) -> list[str]:
     if best.measured is not None and best.forecast is not None and best.forecast.rounds is not None:
         found.append(f"Predicted were {best.forecast.rounds} rounds ({best.how}).")
     if best.guarantee is not None and best.guarantee.rounds is not None and best.costs is not None:
-        number = ", ".join(f"{k} = {v:.3g}" for k, v in best.guarantee.numbers.items())
-        found.append(
-            f"{best.guarantee.theorem} promises the target after {best.guarantee.rounds:,} rounds with {number}, whatever the "
-            f"problem with these constants: {best.guarantee.rounds / max(best.costs.rounds, 1):,.3g} times as many."
-        )
+        found.append(_guaranteed(best, best.guarantee, best.guarantee.rounds / max(best.costs.rounds, 1)))
     elif best.guarantee is None:
         found.append("No theorem here promises a number of rounds for it; the advice rests on this problem alone.")
     return found
+
+
+def _guaranteed(best: Candidate, sure: Guarantee, factor: float) -> str:
+    """What is guaranteed; beside a certificate also what the theorem promises."""
+    constants = f"whatever the problem with these constants: {factor:,.3g} times as many."
+    if not sure.bound.certified:
+        return f"{sure.theorem} promises the target after {sure.rounds:,} rounds with {_numbers(sure)}, {constants}"
+    theorem, text = best.theorem, f"Guaranteed: {sure.rounds:,} rounds with {_numbers(sure)} (certified), {constants}"
+    if theorem is not None and theorem.rounds is not None:
+        text += f" {theorem.theorem} promises {theorem.rounds:,}, with {_numbers(theorem)}."
+    return f"{text} Start from the certified step to be safe."
+
+
+def _numbers(guarantee: Guarantee) -> str:
+    return ", ".join(f"{name} = {value:.3g}" for name, value in guarantee.numbers.items())
 
 
 def _drifts(candidate: Candidate) -> bool:

@@ -112,7 +112,7 @@ def _notes(entry: Entry) -> list[str]:
     """What was chosen for the user."""
     said = []
     for name, choice in entry.chosen.items():
-        if choice.by_theorem:
+        if choice.rule:
             said.append(f"{name} = {choice.value:.6g}: {choice.why}")
         elif _around(entry, name):
             said.append(f"{name} = {', '.join(f'{v:g}' for v in choice.around)} around {choice.why}")
@@ -123,7 +123,7 @@ def _notes(entry: Entry) -> list[str]:
 
 def _around(entry: Entry, name: str) -> bool:
     """Whether a grid was laid around what was chosen."""
-    return name == entry.method.known.number and not entry.chosen[name].by_theorem
+    return name == entry.method.known.number and not entry.chosen[name].rule
 
 
 def _play(study: Study, entries: list[Entry], directory: RunDirectory, talk: Talk) -> tuple[list[Outcome], bool]:
@@ -150,7 +150,7 @@ def _play(study: Study, entries: list[Entry], directory: RunDirectory, talk: Tal
 
 
 def _promises(entries: list[Entry], outcomes: list[Outcome]) -> dict[str, Promise]:
-    """The guarantee of every method whose step a theorem chose, held against its first seed."""
+    """The guarantee of every method whose step a theorem or a certificate chose, held against its first seed."""
     runs = {entry.label: entry.runs for entry in entries}
     found = {
         outcome.label: promise_of(runs[outcome.label][outcome.best], outcome.result())
@@ -203,7 +203,9 @@ def _draw(
         if o.best is not None
     ]
     if curves:
-        aside.figures(Drawing.of(curves, study.title, outcomes[0].measure), folder)
+        results = {outcome.label: outcome.result() for outcome in outcomes if outcome.best is not None}
+        bounds = [line for label, one in promises.items() for line in one.lines(label, results[label].history)]
+        aside.figures(Drawing.of(curves, study.title, outcomes[0].measure, bounds=bounds), folder)
     chosen = {
         entry.label: {
             name: {"why": f"{'around ' if _around(entry, name) else ''}{choice.why}"}

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import inspect
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from ..engine.description import Run, refused_steps
@@ -18,6 +19,7 @@ from ..report.protocol import Protocol, cut_network, protocol_of, stand_in
 from ..studies.agreement import Agreement
 from ..studies.method import StudyMethod, parameters_of, traced_by
 from ..studies.study import read_study
+from ..theory.known import Known
 from . import codes
 from .setting import study_method, vouched
 from .talk import Talk
@@ -41,11 +43,13 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.json:
         content = {"method": asked.title, "dim": problem.dim, "steps": steps, "dtype": str(problem.dtype)}
         content |= {**dataclasses.asdict(protocol), "mathematics": mathematics, "step_rule": asked.known.rule}
+        content["certified_rule"] = certified_rule(asked.known)
         print(json.dumps(content, indent=2, ensure_ascii=False))
         return codes.OK
     head = f"{asked.title}   d = {problem.dim:,}, {problem.dtype}, τ = {steps}"
     where = " (a small network, cut after its hidden layer)" if made.recipe.split else ""
-    _show(head + where, protocol, mathematics, asked.known.rule)
+    rules = {"Step size by theorem": asked.known.rule, "Certified step size": certified_rule(asked.known)}
+    _show(head + where, protocol, mathematics, rules)
     return codes.OK
 
 
@@ -92,7 +96,19 @@ def mathematics_of(asked: StudyMethod) -> str:
     return text.partition(">>>")[0].strip()
 
 
-def _show(head: str, protocol: Protocol, mathematics: str, rule: str) -> None:
+def certified_rule(known: Known) -> str:
+    """What eta="certified" asks of a run with this method, in words; "" where there is no certificate."""
+    if known.certified is None:
+        return ""
+    same = ", and all clients with the same data, as it drifts otherwise" if known.drifts else ""
+    of = {"clients": "every client's loss", "mean": "f", "components": "every component"}[known.certified.losses]
+    return (
+        f'{known.number}="certified": the step with the best worst case of a round over all L-smooth, μ-strongly convex '
+        f"losses, from the table of certificates, for L and μ of {of}; with exact gradients, everyone in every round{same}."
+    )
+
+
+def _show(head: str, protocol: Protocol, mathematics: str, rules: Mapping[str, str]) -> None:
     talk = Talk()
     width = talk.results.width
 
@@ -113,8 +129,9 @@ def _show(head: str, protocol: Protocol, mathematics: str, rule: str) -> None:
     write("The method", "bold")
     for line in prose_lines(mathematics, width):
         write(line)
-    if rule:
-        write()
-        write("Step size by theorem", "bold")
-        for line in prose_lines(rule, width):
-            write(line)
+    for title, rule in rules.items():
+        if rule:
+            write()
+            write(title, "bold")
+            for line in prose_lines(rule, width):
+                write(line)

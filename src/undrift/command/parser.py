@@ -148,7 +148,8 @@ def _add_run(commands: Any) -> None:
     run.add_argument(
         "--eta",
         type=of_kind(StepSize),
-        help="step size: a number, or theorem for what its theorem asks for (chosen by a rule that is said if missing)",
+        help="step size: a number, theorem for what its theorem asks for, or certified for the best worst case (chosen by "
+        "a rule that is said if missing)",
     )
     setting = _add_setting(run)
     setting.add_argument(
@@ -204,7 +205,7 @@ def _add_compare(commands: Any) -> None:
         "--eta",
         type=of_kind(StepSize),
         nargs="+",
-        help="the grid of step sizes, for every method; theorem may be one of them",
+        help="the grid of step sizes, for every method; theorem and certified may be among them",
     )
     compare.add_argument("--seeds", type=RUN["seeds"], help="number of seeds (1)")
     _add_setting(compare)

@@ -10,6 +10,7 @@ from ..engine.history import History
 from ..engine.rows import owner_of, remove_rows
 from ..engine.simulate import simulate
 from ..errors import InputError
+from ..recipe import CERTIFIED, THEOREM
 from ..studies.entries import Entry, ready
 from ..studies.study import Study
 from . import codes
@@ -18,6 +19,8 @@ from .directory import RunDirectory
 from .ending import End, end_of, leave, shown, tell
 from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
 from .talk import Stop, Talk
+
+SAID = {"": "was not given", THEOREM: "by theorem", CERTIFIED: "certified"}
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -115,6 +118,5 @@ def play(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse.
 def _notes(entry: Entry) -> tuple[str, ...]:
     """What was chosen for the user, for the terminal and for the study that is written."""
     return tuple(
-        f"{name} = {choice.value:g} {'by theorem' if choice.by_theorem else 'was not given'}: {choice.why}"
-        for name, choice in entry.chosen.items()
+        f"{name} = {choice.value:g} {SAID[choice.rule]}: {choice.why}" for name, choice in entry.chosen.items()
     )

@@ -151,10 +151,11 @@ class Run:
 
     def to_play(self) -> Run:
         """The run as interpreters play it: on the pooled problem, where the method holds all data in one place."""
-        if self.method.by_theorem:
-            waiting = ", ".join(self.method.by_theorem)
+        if self.method.waiting:
+            waiting = ", ".join(self.method.waiting)
             raise InputError(
-                f"{waiting} of {self.method.name} still waits for a theorem: call undrift.run, or give a number"
+                f"{waiting} of {self.method.name} still waits for a theorem or a certificate: call undrift.run, or give "
+                "a number"
             )
         if not self.recipe.centralised or self.data is None or self.data.is_pooled:
             return self

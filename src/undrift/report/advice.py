@@ -15,6 +15,7 @@ from rich.text import Text
 
 from .. import files
 from ..advice import Advice, Candidate
+from ..advice.guarantee import Guarantee
 from ..advice.words import duration
 from .figures import save_figure
 from .labels import Mark, place_labels
@@ -23,13 +24,14 @@ from .style import looks
 
 HEADS = ("method", "τ", "step", "rounds", "measured", "promised", "MB ↑", "MB ↓", "gradients", "time")
 
+STAR = "*"  # of a promise by certificate
+
 
 def advice_table(advice: Advice, title: str) -> Table:
     """One row per method, with its cheapest local steps; the recommended one is marked."""
     how = advice.how if advice.how in ("exact", "estimated") else "not predicted"
-    caption = (
-        f"rounds: {how}; promised: by theorem, with its own step; costs to {advice.target_text}. {advice.resources}."
-    )
+    promises = f"promised: {_promised_how(advice)}, with its own step"
+    caption = f"rounds: {how}; {promises}; costs to {advice.target_text}. {advice.resources}."
     table = plain_table(title, caption)
     best = advice.best_of_each()
     heads = [head for head in HEADS if head != "measured" or any(one.measured is not None for one in best)]
@@ -44,6 +46,16 @@ def advice_table(advice: Advice, title: str) -> Table:
     return table
 
 
+def _promised_how(advice: Advice) -> str:
+    if any(_by_certificate(one) for one in advice.best_of_each()):
+        return f"by theorem or {STAR} by certificate"
+    return "by theorem"
+
+
+def _by_certificate(candidate: Candidate) -> bool:
+    return candidate.guarantee is not None and candidate.guarantee.bound.certified
+
+
 def _cells(candidate: Candidate) -> list[Any]:
     colour = candidate.option.known.colour or "default"
     name = candidate.label + (" (reference)" if candidate.option.reference else "")
@@ -54,7 +66,7 @@ def _cells(candidate: Candidate) -> list[Any]:
         "–" if candidate.step is None else f"{candidate.step:.3g}",
         _predicted(candidate),
         _measured(candidate),
-        _promised(candidate),
+        _promised(candidate.guarantee) + (STAR if _by_certificate(candidate) else ""),
         *(
             ["–"] * 4
             if costs is None
@@ -84,8 +96,7 @@ def _measured(candidate: Candidate) -> str:
     return f"{rounds:,}" if rounds is not None else f">{candidate.measured.played:,}"
 
 
-def _promised(candidate: Candidate) -> str:
-    guarantee = candidate.guarantee
+def _promised(guarantee: Guarantee | None) -> str:
     if guarantee is None:
         return "–"
     return "never" if guarantee.rounds is None else f"{guarantee.rounds:,}"
@@ -100,14 +111,16 @@ def write_csv(advice: Advice, path: Path) -> None:
     """One row per candidate, all local steps."""
     kinds = ("rounds", "bytes_up", "bytes_down", "gradients", "seconds")
     rows: list[list[Any]] = [
-        ["label", "local_steps", "prediction", "reaches", "step", "relative_floor", "theorem", "guaranteed_rounds"]
+        ["label", "local_steps", "prediction", "reaches", "step", "relative_floor"]
+        + ["theorem", "theorem_rounds", "certificate", "certified_rounds", "guaranteed_rounds"]
         + [f"{source}_{kind}" for source in ("predicted", "measured") for kind in kinds]
     ]
     for candidate in advice.candidates:
         words = candidate.words()
         costs = [(words[source] or {}).get(kind, "") for source in ("predicted", "measured") for kind in kinds]
         head = [words["label"], candidate.local_steps, words["prediction"], words["reaches"], words["step"]]
-        head += [words["relative_floor"], words["theorem"], words["guaranteed_rounds"]]
+        head += [words["relative_floor"], words["theorem"], words["theorem_rounds"]]
+        head += [words["certificate"], words["certified_rounds"], words["guaranteed_rounds"]]
         rows.append(["" if entry is None else entry for entry in (*head, *costs)])
     files.write_csv(path, rows)
 
@@ -118,11 +131,13 @@ def page(advice: Advice, title: str, command: str) -> str:
     lines += [f"- {sentence}" for sentence in advice.why]
     if command:
         lines += ["", "```sh", command, "```"]
-    lines += ["", "| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
+    heads = [*HEADS, "certified", "by theorem"]
+    lines += ["", "| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for candidate in advice.best_of_each():
-        cells = [str(cell) for cell in _cells(candidate)]
+        cells = [*map(str, _cells(candidate)), _promised(candidate.certified), _promised(candidate.theorem)]
         cells[0] = f"**{cells[0]}**" if _is_best(advice, candidate) else cells[0]
         lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", f"promised: {_promised_how(advice)}, with its own step; both are in the last columns."]
     return "\n".join([*lines, ""])
 
 
@@ -160,15 +175,17 @@ def _recommended(panel: Axes, advice: Advice) -> None:
     if best.measured is not None:
         values = best.measured.curve / (advice.start if relative else 1)
         panel.plot(values, color=colour, linewidth=1.8, alpha=0.75, label="measured")
-    promise = best.guarantee
-    if promise is not None and relative and advice.distance is not None:
-        rounds = int(min(max(4 * shown, 40), 4000))
-        curve = promise.curve(rounds, advice.start, advice.distance, advice.smoothness or 1.0)
-        panel.plot(curve, color="#666666", linewidth=1.2, linestyle=":", label=f"promised: {promise.theorem}")
+    promises = [] if not relative or advice.distance is None else [one for one in (best.certified, best.theorem) if one]
+    for promise in promises:
+        rounds = int(min(max(4 * shown, 40, 1.2 * (best.guarantee.rounds or 0) if best.guarantee else 0), 4000))
+        curve = promise.curve(rounds, advice.start, advice.distance or 0.0, advice.smoothness or 1.0)
+        words = promise.theorem if promise.bound.certified else f"promised: {promise.theorem}"
+        dash = "-." if promise.bound.certified else ":"
+        panel.plot(curve, color="#666666", linewidth=1.2, linestyle=dash, label=words)
         panel.set_xscale("symlog", linthresh=max(2, shown))
         panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xlim(left=0)
-    panel.legend(frameon=False, fontsize=8, loc="upper right")
+    panel.legend(fontsize=8, loc="best", edgecolor="none", framealpha=0.85)
 
 
 def _everyone(panel: Axes, advice: Advice) -> None:

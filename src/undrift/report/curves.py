@@ -20,6 +20,15 @@ class Curve(NamedTuple):
     accuracy: np.ndarray | None = None  # (seeds, rounds + 1), where there are test data
 
 
+class BoundLine(NamedTuple):
+    """What is promised of a curve: relative gaps in every round, NaN where nothing is."""
+
+    label: str
+    of: str  # the label of the curve
+    values: np.ndarray  # (rounds + 1,)
+    thin: bool = False  # there for comparison: another step than the curve's
+
+
 class Drawing(NamedTuple):
     """All that the figures of a run or of a comparison are drawn from."""
 
@@ -28,11 +37,19 @@ class Drawing(NamedTuple):
     title: str
     measure: str  # "gap" or "loss"
     singles: bool  # one figure for each axis too
+    bounds: Sequence[BoundLine] = ()  # of some of the curves
 
     @classmethod
-    def of(cls, curves: Sequence[Curve], title: str, measure: str, singles: bool = True) -> Drawing:
+    def of(
+        cls,
+        curves: Sequence[Curve],
+        title: str,
+        measure: str,
+        singles: bool = True,
+        bounds: Sequence[BoundLine] = (),
+    ) -> Drawing:
         """Every curve with the look of its method."""
-        return cls(curves, looks([curve.name for curve in curves]), title, measure, singles)
+        return cls(curves, looks([curve.name for curve in curves]), title, measure, singles, bounds)
 
 
 def curve_from(label: str, name: str, values: np.ndarray, columns: Any) -> Curve:

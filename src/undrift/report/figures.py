@@ -114,6 +114,8 @@ def _panels(drawing: Drawing, axes: Sequence[Axis]) -> Callable[[], Figure]:
                     _line(panel, curve, style, axis.key, row)
                     for curve, style in zip(curves, drawing.looks, strict=True)
                 ]
+                if row == "gap":
+                    marks += _bounds(panel, drawing, axis.key)
                 _dress(panel, axis, row, first=panel is panels[0], last=row == rows[-1])
                 if panel is panels[-1]:
                     place_labels(panel, [mark for mark in marks if mark is not None])
@@ -149,6 +151,24 @@ def _line(panel: Axes, curve: Curve, look: Look, key: str, measure: str) -> Mark
         clip_on=False,
     )
     return Mark(curve.label, look.colour, float(costs[-1]), float(middle[-1]))
+
+
+def _bounds(panel: Axes, drawing: Drawing, key: str) -> list[Mark | None]:
+    """What is promised of the curves, in their colours: dashed; dotted and thin where it is promised for another step."""
+    found: list[Mark | None] = []
+    for line in drawing.bounds:
+        curve, look = next((c, k) for c, k in zip(drawing.curves, drawing.looks, strict=True) if c.label == line.of)
+        costs = np.median(curve.costs[key], axis=0)
+        known = np.isfinite(line.values)
+        if not np.any(known) or costs[-1] <= 0:
+            continue
+        values, costs = line.values[known], costs[known]
+        stop = _arrival(values)
+        values, costs = np.maximum(values[:stop], FLOOR), costs[:stop]
+        dash, width = ((0, (1.2, 2.2)), 0.9) if line.thin else ((0, (4.5, 2.2)), 1.2)
+        panel.plot(costs, values, color=look.colour, linestyle=dash, linewidth=width, zorder=2)
+        found.append(Mark(line.label.removeprefix(f"{line.of}, "), look.colour, float(costs[-1]), float(values[-1])))
+    return found
 
 
 def _arrival(values: np.ndarray) -> int:

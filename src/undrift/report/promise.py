@@ -1,7 +1,8 @@
-"""What a theorem promises for a run, for its page and for the terminal."""
+"""What a theorem or a certificate promises for a run, for its page and for the terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,21 +10,51 @@ import numpy as np
 from ..engine.description import Run
 from ..engine.history import Result
 from ..theory.bound import Bound
-from ..theory.step_rule import promised
+from ..theory.needs import constants_of
+from ..theory.step_rule import by_theorem, promised
 from ..theory.verdict import Verdict, check
+from .curves import BoundLine
 
 CHECKED = ("gap", "sq_distance", "smallest sq_gradient")  # decided from the history alone, without iterates
+OWN_STEP = "at its own step"
 
 
 class Promise(NamedTuple):
-    """A guarantee and whether the run kept it."""
+    """A guarantee and whether the run kept it.
+
+    `smoothness` is L of f, by which f − f* ≤ (L/2)‖x − x*‖². `beside`: what the theorem would promise with its own step, where
+    the run has a certified one; nothing is held against it, as the run is another.
+    """
 
     bound: Bound
     verdict: Verdict
+    smoothness: float | None = None
+    beside: Bound | None = None
 
-    def relative_curve(self, start_gap: float) -> np.ndarray | None:
-        """The promised f(x_t) − f* as a share of the first, where the theorem speaks of it."""
-        return self.verdict.promised / start_gap if self.bound.subject == "gap" and start_gap > 0 else None
+    def lines(self, label: str, history: Mapping[str, np.ndarray]) -> list[BoundLine]:
+        """The promised f(x_t) − f* as shares of the first, for the curve with this label."""
+        found = [BoundLine(f"{label}, {self.bound.theorem}", label, self._relative(self.bound, history))]
+        if self.beside is not None:
+            words = f"{self.beside.theorem} ({OWN_STEP})"
+            found.append(BoundLine(f"{label}, {words}", label, self._relative(self.beside, history), thin=True))
+        return [line for line in found if np.any(np.isfinite(line.values))]
+
+    def _relative(self, bound: Bound, history: Mapping[str, np.ndarray]) -> np.ndarray:
+        """NaN where nothing is promised of the gap."""
+        silent = np.full(len(history["loss"]), np.nan)
+        factor = self._in_gaps(bound)
+        if factor is None or "gap" not in history or bound.start not in history:
+            return silent
+        first, start = float(history["gap"][0]), float(history[bound.start][0])
+        if not (first > 0 and np.isfinite(start) and start >= 0):
+            return silent
+        return bound.curve(len(silent) - 1, start) * factor / first
+
+    def _in_gaps(self, bound: Bound) -> float | None:
+        """What its subject is multiplied by to bound the gap; None where it does not."""
+        if bound.subject == "gap":
+            return 1.0
+        return self.smoothness / 2 if bound.subject == "sq_distance" and self.smoothness is not None else None
 
     def claim(self) -> dict[str, Any]:
         """For the page."""
@@ -44,4 +75,7 @@ def promise_of(run: Run, result: Result) -> Promise | None:
         return None
     if np.isnan(history["loss"]).any():
         return None  # not every round was evaluated
-    return Promise(bound, check(result, bound))
+    constants = constants_of(run)
+    L = constants.L_mean if constants.L_mean is not None else constants.L
+    beside = by_theorem(run) if bound.certified else None
+    return Promise(bound, check(result, bound), None if L is None else float(L), beside)

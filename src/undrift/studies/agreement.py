@@ -23,7 +23,7 @@ from ..errors import InputError
 from ..files import storage
 from ..plan import Absences
 from ..privacy import private_of
-from ..recipe import THEOREM
+from ..recipe import RULES
 from .entries import ready
 from .own import MARK, is_own
 from .paths import file_named
@@ -147,11 +147,11 @@ def _filled_in(study: Study, source: Source) -> Study:
         return ready(study, source.public, grids=False)[0]
     (method,) = study.methods
     with located(study.method_place(0)):
-        by_theorem = [key for key, entry in method.checked().parameters.items() if entry == THEOREM]
-        if missing := [*method.missing, *by_theorem]:
+        by_rule = [key for key, entry in method.checked().parameters.items() if entry in RULES]
+        if missing := [*method.missing, *by_rule]:
             raise InputError(
-                f"{method.name} needs {', '.join(missing)}, and the data from which a theorem would choose are at the sites: "
-                "give a number (`undrift advise` or `undrift run` on similar data help to find one)"
+                f"{method.name} needs {', '.join(missing)}, and the data from which a theorem or a certificate would choose "
+                "are at the sites: give a number (`undrift advise` or `undrift run` on similar data help to find one)"
             )
     return study.with_steps()
 

@@ -19,7 +19,7 @@ from ..engine.simulate import check_stop
 from ..errors import InputError
 from ..problems.base import Problem
 from ..problems.network import Network
-from ..recipe import THEOREM, Method
+from ..recipe import RULES, Method
 from .method import StudyMethod
 from .own import is_own
 from .study import Study
@@ -40,7 +40,7 @@ class Choice(NamedTuple):
     value: Any
     why: str
     factors: tuple[float, ...] = GRID
-    by_theorem: bool = False  # because the user asked for it, not because nothing was given
+    rule: str = ""  # "theorem" or "certified", where the user asked for it; "": nothing was given
 
     @property
     def around(self) -> list[float]:
@@ -95,15 +95,17 @@ def _entry(study: Study, method: StudyMethod, problem: Problem, chosen: dict[str
                 check_schedules(alike[made.recipe])
         return alike[made.recipe].but(method=made)
 
-    asked = [key for key, entry in method.parameters.items() if THEOREM in _entries(entry)]
-    if asked:
-        # What else is missing is filled in first: FedProx's rule depends on β.
-        first = {key: entry[0] for key, entry in method.grid.items()}
-        found = checked(study.describe(method.make(**{**first, **dict.fromkeys(asked, THEOREM)}), problem))
-        alike[found.recipe] = found
-        by_theorem = {key: Choice(found.method.numbers[key], found.method.chosen_by, (), True) for key in asked}
-        method = method.with_parameters(**{k: _filled(method.parameters[k], one) for k, one in by_theorem.items()})
-        chosen = {**chosen, **by_theorem}
+    # What else is missing is filled in first: FedProx's rule depends on β.
+    first, parameters = {key: entry[0] for key, entry in method.grid.items()}, method.parameters
+    for rule in RULES:
+        asked = [key for key, entry in parameters.items() if rule in _entries(entry)]
+        if asked:
+            found = checked(study.describe(method.make(**{**first, **dict.fromkeys(asked, rule)}), problem))
+            alike[found.recipe] = found
+            by_rule = {key: Choice(found.method.numbers[key], found.method.chosen_by, (), rule) for key in asked}
+            parameters = {**parameters, **{key: _filled(parameters[key], one) for key, one in by_rule.items()}}
+            chosen = {**chosen, **{key: _beside(chosen.get(key), one) for key, one in by_rule.items()}}
+    method = method.with_parameters(**parameters)
     return Entry(method, [run_of(method.make(**point)) for point in method.points()], chosen)
 
 
@@ -182,9 +184,16 @@ def _entries(entry: Any) -> list[Any]:
     return entry if isinstance(entry, list) else [entry]
 
 
+def _beside(before: Choice | None, choice: Choice) -> Choice:
+    """The choice, and what another rule chose for the same grid."""
+    if before is None or not before.rule:
+        return choice
+    return before._replace(why=f"{before.why}; {choice.value:.6g}: {choice.why}")
+
+
 def _filled(entry: Any, choice: Choice) -> Any:
-    """The parameter with the theorem's number in place of its word."""
-    filled = [choice.value if one == THEOREM else one for one in _entries(entry)]
+    """The parameter with the rule's number in place of its word."""
+    filled = [choice.value if one == choice.rule else one for one in _entries(entry)]
     return filled if isinstance(entry, list) else filled[0]
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from ..algorithms import METHODS
 from ..gate import Table
+from ..recipe import RULES
 from ..schedules import Inverse
 from .build import COMPRESSORS, ORACLES, PARTICIPATION
 from .catalogue import PROBLEMS
@@ -41,7 +42,7 @@ def document() -> dict[str, Any]:
     tables: list[type[Table]] = [RunTable, DeployTable, MethodWords, *problems, *methods, inverse, *named]
     _, parts = msgspec.json.schema_components(tables, ref_template="#/$defs/{name}")
     parts["schedule"] = {"anyOf": [_ref(inverse), _optax()]}
-    parts["number"] = {"anyOf": [{"type": "number"}, {"const": "theorem"}, {"$ref": "#/$defs/schedule"}]}
+    parts["number"] = {"anyOf": [{"type": "number"}, {"enum": [*RULES]}, {"$ref": "#/$defs/schedule"}]}
     for kind, choices in things.items():
         short = [_headed(parts[table.__name__]) for table in choices if len(parts[table.__name__]["properties"]) > 1]
         parts[kind] = {"anyOf": [{"type": "string"}, *map(_ref, choices), *short]}

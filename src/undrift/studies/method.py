@@ -42,7 +42,7 @@ OWN_WORDS = (
 )  # every other key is a parameter of the method
 LINKS = ("up", "down")
 OPEN = "open"  # what was asked for where nothing was given
-NUMBERS_RULE = 'a number, "theorem", a schedule { schedule = … }, or a list of these (a grid)'
+NUMBERS_RULE = 'a number, "theorem", "certified", a schedule { schedule = … }, or a list of these (a grid)'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -284,12 +284,13 @@ def method_table(factory: Callable[..., Any], name: str = "method", kind: Any = 
 
 
 def _or_grid(annotation: Any, traced: bool) -> Any:
-    single: Any = float | Literal["theorem"] | dict[str, Any] if traced else kind_of(annotation)
+    single: Any = float | Literal["theorem", "certified"] | dict[str, Any] if traced else kind_of(annotation)
     rule = NUMBERS_RULE if traced else f"{rule_of(type_info(single))}, or a list of these (a grid)"
     about = Meta(extra={"rule": rule}, extra_json_schema={WORDS: "numbers"} if traced else None)
     return Annotated[single | Annotated[list[single], Meta(min_length=1)], about]
 
 
 def traced_by(factory: Callable[..., Any]) -> tuple[str, ...]:
-    """The parameters that are numbers of the compiled program: a theorem can choose them, and they can change by round."""
+    """The parameters that are numbers of the compiled program: a theorem or a certificate can choose them, and they can
+    change by round."""
     return getattr(factory, "traced", ("eta",))

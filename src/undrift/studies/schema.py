@@ -33,7 +33,10 @@ Oracle = Annotated[str | dict[str, Any], words("oracle", "minibatch:20")]
 Partition = Annotated[str | dict[str, Any], words("partition", "dirichlet:0.5")]
 Rounds = Annotated[int, Meta(ge=0, le=LARGEST - 1, examples=[100])]
 Label = Annotated[str, Meta(min_length=1, max_length=100)]
-StepSize = Annotated[float | Literal["theorem"], Meta(extra={"rule": 'a number > 0 or "theorem"'}, examples=[0.01])]
+StepSize = Annotated[
+    float | Literal["theorem", "certified"],
+    Meta(extra={"rule": 'a number > 0, "theorem" or "certified"'}, examples=[0.01]),
+]
 
 
 class RandomSteps(Table):

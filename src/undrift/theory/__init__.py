@@ -26,6 +26,7 @@ from . import (
     surrogate,
 )
 from .bound import Assumption, Bound
+from .certificates import Certificate, certify
 from .constants import Constants, constants
 from .iterates import local_points, running_means, weighted_means
 from .known import Chosen, Known, Usual
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from ..advice import advise as advise  # which stands above this room, and puts itself here
 
 __all__ = [
-    "Assumption", "Bound", "Chosen", "Constants", "Known", "Quantity", "Usual", "Verdict", "centralised",
-    "check", "constants", "curvature", "ef21", "exact", "fedavg", "fedlin", "fedtrack", "local_points", "measured",
+    "Assumption", "Bound", "Certificate", "Chosen", "Constants", "Known", "Quantity", "Usual", "Verdict", "centralised",
+    "certify", "check", "constants", "curvature", "ef21", "exact", "fedavg", "fedlin", "fedtrack", "local_points", "measured",
     "promise", "round_map", "running_means", "scaffnew", "scaffold", "ssl", "stability", "surrogate", "weighted_means",
 ]  # fmt: skip

@@ -66,6 +66,7 @@ class Bound:
     in_expectation: bool = False
     weights: Callable[[int], np.ndarray] | None = None  # R -> (R + 1,), summing to one
     lower: bool = False  # the curve bounds from below
+    certified: bool = False  # shown by a certificate of the worst case, not by a paper's theorem
     steps: int | None = None  # K, where the theorem asks for the same number of local steps everywhere
     telescoped: Callable[[dict[str, np.ndarray]], np.ndarray] | None = None  # columns of a run -> sharper right side
 

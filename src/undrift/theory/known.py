@@ -22,6 +22,7 @@ from ..errors import InputError
 from ..plan import GeometricSteps, RandomSteps
 from ..problems.base import Problem
 from .bound import Bound, known_steps
+from .certificates.record import Certifiable
 from .constants import Constants
 from .paths import Path, Recursion, predicted
 from .quadratics import Quadratics
@@ -81,6 +82,7 @@ class Known:
     | with_settings(given) | the record of what these settings make of it, where that is another method; None: this one |
     | local, local_words | clients take each their τ_i steps, all the mean of them, or none but one; what these are called |
     | drifts | whether local steps lead it away from x* and nothing corrects that |
+    | certified | what the table of certificates is asked about it; None: there are none |
     | rule, colour | the step rule in words, with its source; "#rrggbb" |
 
     Where a round map has no diagonal form, numbers among `values` are arrays (k,), one entry for each of k columns of states.
@@ -110,6 +112,7 @@ class Known:
     local: Literal["each", "mean", "none"] = "each"
     local_words: str = "local steps"
     drifts: bool = False
+    certified: Certifiable | None = None
     rule: str = ""
     colour: str | None = None
 

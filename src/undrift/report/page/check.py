@@ -29,7 +29,8 @@ DOCUMENT: dict[str, Any] = {
 SETTING = {"key": ..., "value": ..., "source": "", "note": ""}
 CLAIM = {"sentence": ..., "holds": ..., "measured": None, "paper": None, "margin": None, "explanation": None}
 FIGURE = {"title": ..., "note": "", "y_label": "", "y_scale": "log", "x_scale": None, "floor": None, "series": ...}
-SERIES = {"label": ..., "kind": "measured", "x": ..., "y": ..., "low": None, "high": None, "method": None, "of": None}
+SERIES = {"label": ..., "kind": "measured", "x": ..., "y": ..., "low": None, "high": None, "method": None, "of": None,
+          "thin": False}  # fmt: skip
 TABLE = {"title": ..., "note": "", "columns": ..., "rows": ...}
 PICTURE = {"title": ..., "note": "", "svg_or_png_path": ...}
 MEDIA = {".svg": "image/svg+xml", ".png": "image/png"}

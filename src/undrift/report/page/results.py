@@ -93,22 +93,26 @@ def _with_promises(
     """The bounds beside the curves of the gap."""
     bounds = []
     for label, promise in promises.items():
-        history = results[label].history
-        curve = promise.relative_curve(history["gap"][0]) if "gap" in history else None
-        if curve is not None:
-            known = np.flatnonzero(np.isfinite(curve))
-            columns = {name: column[None, :] for name, column in history.items()}
+        columns = {name: column[None, :] for name, column in results[label].history.items()}
+        for line in promise.lines(label, results[label].history):
+            known = np.flatnonzero(np.isfinite(line.values))
             bounds.append(
                 {
-                    "label": f"{label}, {promise.bound.theorem}",
+                    "label": line.label,
                     "kind": "bound",
                     "of": label,
                     "x": _axes(columns, known),
-                    "y": curve[known],
+                    "y": line.values[known],
+                    "thin": line.thin,
                 }
             )
+    note = " Dashed: what is promised." if bounds else ""
+    if any(promise.bound.subject == "sq_distance" for promise in promises.values()):
+        note += " Of ‖xₜ − x*‖² it is drawn as f − f* ≤ (L/2)‖xₜ − x*‖²."
     return [
-        {**figure, "series": [*figure["series"], *bounds]} if figure["title"] == LABELS["gap"][0] else figure
+        {**figure, "series": [*figure["series"], *bounds], "note": (figure["note"] + note).strip()}
+        if bounds and figure["title"] == LABELS["gap"][0]
+        else figure
         for figure in figures
     ]
 

@@ -158,6 +158,8 @@ function widthOf(text, size) { ruler.font = `${size}px ${FONT}`; return ruler.me
 
 function button(label, act, attributes = {}) { return html("button", {type: "button", onclick: act, ...attributes}, label); }
 
+function swatchOf(s) { return "swatch" + (s.kind === "bound" ? " bound" : "") + (s.thin ? " thin" : ""); }
+
 function toggle(label, act, pressed, attributes = {}) {
   return button(label, act, {"aria-pressed": String(pressed), ...attributes});
 }
@@ -222,7 +224,7 @@ class Figure {
       onclick: (e) => (e.shiftKey ? this.only(i) : this.flip(i)), ondblclick: () => this.only(i),
       onpointerenter: () => this.mark(i), onpointerleave: () => this.mark(null),
       onfocus: (e) => { if (e.target.matches(":focus-visible")) this.mark(i); }, onblur: () => this.mark(null),
-    }, html("span", {class: "swatch" + (s.kind === "bound" ? " bound" : ""), "aria-hidden": "true"}), s.label));
+    }, html("span", {class: swatchOf(s), "aria-hidden": "true"}), s.label));
 
     this.plot = html("div", {
       class: "plot", tabindex: "0", role: "group",
@@ -411,8 +413,8 @@ class Figure {
     if (arrived >= 0 && stop === arrived + 1 && s.kind === "measured" && words.length) dots.push([x, y]);
     const bound = s.kind === "bound";
     svg("path", {
-      d: words.join(""), fill: "none", stroke: colour, "stroke-width": bound ? 1.6 : 2,
-      "stroke-linejoin": "round", "stroke-linecap": bound ? "butt" : "round", ...(bound ? {"stroke-dasharray": "6 4"} : {}),
+      d: words.join(""), fill: "none", stroke: colour, "stroke-width": s.thin ? 1.1 : bound ? 1.6 : 2,
+      "stroke-linejoin": "round", "stroke-linecap": bound ? "butt" : "round", ...(bound ? {"stroke-dasharray": s.thin ? "2 4" : "6 4"} : {}),
     }, group);
     for (const [cx, cy] of dots) svg("circle", {cx, cy, r: 3.2, fill: colour}, group);
   }
@@ -481,7 +483,7 @@ class Figure {
     const value = (v) => (Number.isNaN(v) ? "–" : this.floor && v <= this.floor ? "≤ " + short(this.floor) : short(v));
     const head = html("div", {class: "where"}, axis.where(place));
     const lines = rows.slice(0, MOST_ROWS).map(({s, v, low, high}) => {
-      const swatch = html("span", {class: "swatch" + (s.kind === "bound" ? " bound" : ""), style: `--colour:${s.colour[look.dark]}`});
+      const swatch = html("span", {class: swatchOf(s), style: `--colour:${s.colour[look.dark]}`});
       const range = Number.isNaN(low) || Number.isNaN(high) || low === high ? [] : [html("span", {class: "range"}, `${value(low)} … ${value(high)}`)];
       return html("div", {class: "row"}, swatch, html("span", {class: "label"}, s.label), html("span", {class: "figure"}, value(v)), ...range);
     });
@@ -630,7 +632,7 @@ class Figure {
     svg("text", {x: 0, y: 18, "font-size": "17", "font-weight": "600", fill: LIGHT.ink}, inner, this.given.title);
     names.forEach((s, i) => {
       const [a, b] = places[i];
-      svg("line", {x1: a, x2: a + 24, y1: b - 4, y2: b - 4, stroke: s.colour[0], "stroke-width": 2.5, ...(s.kind === "bound" ? {"stroke-dasharray": "5 3"} : {})}, inner);
+      svg("line", {x1: a, x2: a + 24, y1: b - 4, y2: b - 4, stroke: s.colour[0], "stroke-width": s.thin ? 1.2 : 2.5, ...(s.kind === "bound" ? {"stroke-dasharray": s.thin ? "2 3" : "5 3"} : {})}, inner);
       svg("text", {x: a + 31, y: b, fill: LIGHT.ink}, inner, s.label);
     });
     picture.removeAttribute("aria-hidden");

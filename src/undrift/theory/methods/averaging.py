@@ -16,6 +16,7 @@ from ...problems.quadratic import QuadraticFamily
 from .. import fedavg, round_map
 from ..averaged import largest_step
 from ..bound import Bound, known_steps, longest, required
+from ..certificates.record import Certifiable
 from ..constants import Constants
 from ..known import Chosen, Known, Usual, three_digits
 from ..needs import (
@@ -67,6 +68,7 @@ FEDAVG = Known(
     bound=lambda run, constants: with_equal_steps(fedavg, run, constants),
     round_map=lambda q, v, steps: round_map.fedavg(q, v["eta"], steps, v.get("server_eta", 1.0)),
     drifts=True,
+    certified=Certifiable("fedavg", "FedAvg"),
     rule="1/(6LK) (SSL paper, (80), (81), (108), (119))",
     colour="#E69F00",
 )
@@ -98,6 +100,7 @@ FEDPROX = Known(
     round_map=lambda q, v, steps: round_map.fedprox(q, v["eta"], steps, v["beta"], v["server_eta"]),
     usual=_fedprox_usual,
     drifts=True,
+    certified=Certifiable("fedprox", "FedProx", told=("beta",)),
     rule="1/(6(L + β)K) (FedAvg's, for the local losses with their pull)",
     colour="#CC79A7",
 )
@@ -130,6 +133,7 @@ FEDNOVA = Known(
     step=_fednova_step,
     round_map=lambda q, v, steps: round_map.fednova(q, v["eta"], steps),
     drifts=True,
+    certified=Certifiable("fednova", "FedNova"),
     rule="1/(L·mean τ_i) on quadratics (the round map is I − M with 0 ⪯ M ⪯ I)",
     colour="#56B4E9",
 )

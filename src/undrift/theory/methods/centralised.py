@@ -15,6 +15,7 @@ from ...problems.base import Problem
 from ...problems.pooled import Pooled
 from .. import centralised, closed_form, ef21, round_map
 from ..bound import Bound, require_positive, required
+from ..certificates.record import Certifiable
 from ..constants import Constants
 from ..known import Chosen, Known, Usual, per_round, three_digits
 from ..needs import constants_of, need_bounded_variance, need_everyone, need_plain, not_in_closed_form, setting
@@ -68,6 +69,7 @@ GD = Known(
     round_map=lambda q, v, steps: round_map.gd(q, v["eta"], steps),
     scale=per_round,
     local="mean",
+    certified=Certifiable("fedsgd", "gradient descent", losses="mean", steps="mean"),
     rule="1/L of f (descent lemma)",
     colour=GREY,
 )
@@ -77,6 +79,7 @@ FEDSGD = Known(
     round_map=lambda q, v, steps: round_map.fedsgd(q, v["eta"]),
     scale=per_round,
     local="none",
+    certified=Certifiable("fedsgd", "FedSGD", losses="mean", steps="one"),
     rule=GD.rule,
     colour="#000000",
 )

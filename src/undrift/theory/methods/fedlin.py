@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ...compression import Compressor, TopK, top_k
+from ...compression import DIFFERENCE, Compressor, TopK, top_k
 from ...engine.description import Run
 from ...errors import InputError
 from ...problems.base import Problem
 from .. import closed_form, ef21, fedlin, fedtrack, round_map
 from ..bound import Bound, required
+from ..certificates.record import Certifiable
 from ..constants import Constants
 from ..known import Chosen, Known, Usual, per_round, steps_beforehand, three_digits
 from ..needs import constants_of, need_bounded_variance, need_everyone, need_plain, not_in_closed_form, setting
@@ -149,6 +150,14 @@ FEDLIN = Known(
         "table": lambda problem: [{"table": True}],
         "table_one_exchange": lambda problem: [{"table": True, "exchanges": 1}],
     },
+    certified=Certifiable(
+        "fedlin",
+        "FedLin",
+        told=("up", "down"),
+        kept={("down", True): "fedlin+feedback", ("up", DIFFERENCE): "fedlin+differences"},
+        harmless=("table",),
+        divides=True,
+    ),
     rule="1/(6L), 1/(10L), 1/(26L); 1/(12L) with noise; Theorems 6, 7, 8 where it is compressed (FedLin)",
     colour="#D55E00",
 )
@@ -194,6 +203,7 @@ FEDTRACK = Known(
     usual_step=_fedtrack_usual_step,
     variants={"table": lambda problem: [{"table": True}]},
     suits=lambda problem: problem.finite_sum,
+    certified=Certifiable("fedtrack", "FedTrack", harmless=("batch",), losses="components"),
     rule="1/(18LH), L = max_ij L_ij (FedTrack, Theorems 1 to 3)",
     colour="#7B3294",
 )

@@ -13,6 +13,7 @@ from ...plan import RandomSteps
 from ...problems.base import Problem
 from .. import round_map
 from ..bound import require_positive, required
+from ..certificates.record import Certifiable
 from ..known import Chosen, Known, Usual, steps_beforehand, three_digits
 from ..needs import constants_of, not_in_closed_form, number, smoothness
 
@@ -68,6 +69,14 @@ FEDSPLIT = Known(
     without_prox=("inner_steps", "inner_eta"),
     local="mean",
     local_words="gradient step(s) for each proximal step",
+    certified=Certifiable(
+        "fedsplit",
+        "FedSplit",
+        told=("inner_steps", "start"),
+        only_with={"start": "inner_steps"},
+        steps="one",
+        at_start=lambda numbers: numbers["s"] ** 2,  # V = Σ w_i‖z_i − x* + s∇f_i(x*)‖², and z_i = x_0 at the start
+    ),
     rule="s = 1/√(Lμ), inner steps 2/(L + μ + 2/s) (Pathak, Wainwright 2020)",
     colour="#009E73",
 )

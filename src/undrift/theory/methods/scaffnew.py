@@ -11,6 +11,7 @@ from ...engine.description import Run
 from ...problems.base import Problem
 from .. import scaffnew
 from ..bound import Bound
+from ..certificates.record import Certifiable
 from ..constants import Constants
 from ..known import Chosen, Known, Usual, per_round, steps_beforehand, three_digits
 from ..needs import constants_of, need_bounded_variance, need_everyone, need_plain, number
@@ -52,6 +53,7 @@ SCAFFNEW = Known(
     advised=lambda problem, steps, step: {"p": _by_steps(steps)},
     local="mean",
     local_words="local step(s) on average, drawn by its coin,",
+    certified=Certifiable("scaffnew", "Scaffnew", steps="drawn"),
     rule="1/L, p = 1/√κ (Mishchenko et al. 2022, ProxSkip's theorem)",
     colour="#A6761D",
 )

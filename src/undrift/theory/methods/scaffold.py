@@ -11,6 +11,7 @@ from ...errors import InputError
 from ...plan import RandomSteps, Uniform
 from .. import round_map, scaffold
 from ..bound import Bound, known_steps, longest
+from ..certificates.record import Certifiable
 from ..constants import Constants
 from ..known import Chosen, Known
 from ..needs import constants_of, need_bounded_variance, need_everyone, need_plain, number, smoothness
@@ -81,6 +82,7 @@ SCAFFOLD = Known(
     step=_step,
     bound=_bound,
     round_map=lambda q, v, steps: round_map.scaffold(q, v["eta"], steps, v["option"], v["server_eta"]),
+    certified=Certifiable("scaffold", "SCAFFOLD", told=("option",)),
     rule="Kηη_s = min{1/(6(1 + 6ρ)L), p/μ} with exact gradients and equal τ_i (ours); else "
     "min{1/(81LKη_s), S/(15μMKη_s)} (Karimireddy et al. 2020, Theorem VII)",
     colour="#0072B2",

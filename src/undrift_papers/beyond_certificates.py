@@ -1,9 +1,9 @@
 """Past the papers: what FedLin is worth in the worst case, by certificates; conjectures, and cases kept back to test them.
 
 The rate of a round is the worst over all L-smooth, μ-strongly convex losses of the clients (`ud.theory.certify`), in units with
-L = 1. The conjecture is that up to the best step the worst case is the plainest: f_i(x) = (μ/2)x² at all clients, where ‖x − x*‖²
-contracts by (1 − η̄μ/τ)^(2τ). It was read off τ = 2, 4, 8 at κ = 10 and 100; `kept back` has cases that were not looked at before
-it was written down. Running this needs undrift[certify].
+L = 1. The conjecture is that up to the best step the worst case is the plainest: f_i(x) = (μ/2)‖x‖² at all clients, where
+‖x − x*‖² contracts by (1 − η̄μ/τ)^(2τ). It was read off τ = 2, 4, 8 at κ = 10 and 100; `kept back` has cases that were not looked
+at before it was written down. Running this needs undrift[certify].
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = {1: "#000000", 2: "#56B4E9", 4: "#0072B2", 8: "#D55E00"}
+CURVE = (1 / 6, 0.5, 1.0, 1.5, 1.818, 1.95, 2.1, 2.5, 3.0, 3.5, 3.9, 4.1, 4.5, 5.0, 5.3, 5.6, 6.0, 6.5)
 COLUMNS = ("question", "method", "tau", "kappa", "clients", "eta", "rate", "quadratic")
 
 
@@ -70,7 +71,15 @@ def _answer(question: str, method: str, tau: Any, kappa: float, clients: int, et
     if question == "clients" or question == "spread":
         counts = steps if question == "spread" else steps * clients
         found = worst_case(
-            METHODS[method], counts, [1 / len(counts)] * len(counts), eta, kappa, "sq_distance", {"down": None}, np.ones((1, 1)), False
+            METHODS[method],
+            counts,
+            [1 / len(counts)] * len(counts),
+            eta,
+            kappa,
+            "sq_distance",
+            {"down": None},
+            np.ones((1, 1)),
+            False,
         )
         rate = math.nan if found is None else found.value
         quadratic = float(np.mean([(1 - eta / kappa / one) ** one for one in counts]) ** 2)
@@ -106,8 +115,8 @@ def _rounds(rate: float) -> int:
 def _not_on_clients(data: Data) -> Decision:
     rows = data.where("rates", question="clients")
     spread = float(rows["rate"].max() - rows["rate"].min())
-    said = f"τ = 3, η̄ = 3/L, κ = 10: {', '.join(f'{r:.7f} (m = {m})' for r, m in zip(rows['rate'], rows['clients'], strict=True))}"
-    return at_most(max(spread, 1e-12), 1e-5, said)
+    each = [f"{rate:.7f} (m = {m})" for rate, m in zip(rows["rate"], rows["clients"], strict=True)]
+    return at_most(max(spread, 1e-12), 1e-5, f"τ = 3, η̄ = 3/L, κ = 10: {', '.join(each)}")
 
 
 def _quadratics_are_worst(data: Data) -> Decision:
@@ -115,8 +124,10 @@ def _quadratics_are_worst(data: Data) -> Decision:
     off = np.abs(rows["rate"] - rows["quadratic"])
     worst = int(np.argmax(off))
     where = f"τ = {rows['tau'][worst]}, κ = {rows['kappa'][worst]:g}, η̄ = {rows['eta'][worst]:g}/L"
-    return at_most(float(off.max()), 1e-4, f"{len(off)} cases, at most {off.max():.1e} apart ({where})",
-                   f"at {where} the certified rate is {rows['rate'][worst]:.6f}, that of the quadratics {rows['quadratic'][worst]:.6f}")  # fmt: skip
+    why = (
+        f"there the certified rate is {rows['rate'][worst]:.6f}, that of the quadratics {rows['quadratic'][worst]:.6f}"
+    )
+    return at_most(float(off.max()), 1e-4, f"{len(off)} cases, at most {off.max():.1e} apart ({where})", why)
 
 
 def _spread_by_the_mean(data: Data) -> Decision:
@@ -137,16 +148,24 @@ def _theorem_against(data: Data) -> Decision:
 
 
 def _worth_of_local_steps(data: Data) -> Decision:
-    pairs = [(_rounds(_best(data, "fedlin", 1, k)["rate"]), _rounds(_best(data, "fedlin", 8, k)["rate"])) for k in (10.0, 100.0, 1000.0)]
+    pairs = [
+        (_rounds(_best(data, "fedlin", 1, k)["rate"]), _rounds(_best(data, "fedlin", 8, k)["rate"]))
+        for k in (10.0, 100.0, 1000.0)
+    ]
     said = ", ".join(f"{a} and {b}" for a, b in pairs)
-    return at_least(min(a / b for a, b in pairs), 2.0, f"certified rounds to 1e-6 with τ = 1 and 8 at κ = 10, 100, 1000: {said}")
+    return at_least(
+        min(a / b for a, b in pairs), 2.0, f"certified rounds to 1e-6 with τ = 1 and 8 at κ = 10, 100, 1000: {said}"
+    )
 
 
 def _one_step_client_costs(data: Data) -> Decision:
     ratios = [
-        _rounds(_best(data, "fedlin", "1-2-3-4-5", k)["rate"]) / _rounds(_best(data, "fedlin", 1, k)["rate"]) for k in (10.0, 100.0)
+        _rounds(_best(data, "fedlin", "1-2-3-4-5", k)["rate"]) / _rounds(_best(data, "fedlin", 1, k)["rate"])
+        for k in (10.0, 100.0)
     ]
-    return at_most(max(ratios), 1.1, f"{', '.join(f'{r:.3f}' for r in ratios)} times the rounds of gradient descent at κ = 10, 100")
+    return at_most(
+        max(ratios), 1.1, f"{', '.join(f'{r:.3f}' for r in ratios)} times the rounds of gradient descent at κ = 10, 100"
+    )
 
 
 def _scaffold_alike(data: Data) -> Decision:
@@ -172,7 +191,9 @@ def draw(data: Data) -> Figure:
         label = "τ = 1: gradient descent" if tau == 1 else f"τ = {tau}"
         axis.plot(eta, rate, color=colour, linewidth=1.7, marker="o", markersize=3, label=label)
     axis.axvline(1 / 6, color="#888888", linestyle=":", linewidth=1.2)
-    axis.annotate("Theorem 1’s step", (1 / 6, 0.25), xytext=(4, 0), textcoords="offset points", color="#666666", fontsize=8)
+    axis.annotate(
+        "Theorem 1’s step", (1 / 6, 0.25), xytext=(4, 0), textcoords="offset points", color="#666666", fontsize=8
+    )
     axis.set_ylim(0.2, 1.1)
     axis.axhline(1.0, color="#bbbbbb", linewidth=0.8)
     dress(axis, "FedLin, κ = 10, any number of clients", "η̄L", "certified contraction of ‖x − x*‖² a round")
@@ -185,7 +206,7 @@ ITEM = Item(
     title="Past the papers: what FedLin is worth in the worst case",
     setting=(
         ours("tau", [1, 2, 4, 8], "of the curves"),
-        ours("eta", [1 / 6, 0.5, 1.0, 1.5, 1.818, 1.95, 2.1, 2.5, 3.0, 3.5, 3.9, 4.1, 4.5, 5.0, 5.3, 5.6, 6.0, 6.5], "η̄L of the curves"),
+        ours("eta", list(CURVE), "η̄L of the curves"),
         ours("clients", [2, 3, 4], "PEPit's programmes for so many clients"),
         ours("kept back tau", [3, 6, 7, 9], "not looked at before the conjecture was written"),
         ours("kept back kappa", [4.0, 33.0, 250.0]),
@@ -205,14 +226,27 @@ ITEM = Item(
     produce=produce,
     draw=draw,
     claims=(
-        Claim("the worst case is the same for two, three and four clients (for any number: by the form of the certificate)", _not_on_clients),
-        Claim("conjecture: up to nine tenths of the best step the worst case is f_i = (μ/2)‖x‖²; on cases kept back", _quadratics_are_worst),
-        Claim("conjecture: with different τ_i the rate is that of the mean contraction on f_i = (μ/2)‖x‖²", _spread_by_the_mean),
-        Claim("the certified step takes at most a tenth of the rounds that Theorem 1 promises", _theorem_against, "(1 − 1/(6κ))^T"),
-        Claim("local steps are worth something in the worst case: eight take at most half the rounds of one", _worth_of_local_steps),
-        Claim("where one client takes a single step, up to five at the others cost at most a tenth of the rounds", _one_step_client_costs),
+        Claim("the worst case is the same for two, three and four clients", _not_on_clients),
+        Claim(
+            "conjecture: up to nine tenths of the best step the worst case is f_i = (μ/2)‖x‖²; on cases kept back",
+            _quadratics_are_worst,
+        ),
+        Claim(
+            "conjecture: with different τ_i the rate is that of the mean contraction on f_i = (μ/2)‖x‖²",
+            _spread_by_the_mean,
+        ),
+        Claim(
+            "the certified step takes at most a tenth of the rounds that Theorem 1 promises",
+            _theorem_against,
+            "(1 − 1/(6κ))^T",
+        ),
+        Claim("local steps are worth something: eight take at most half the rounds of one", _worth_of_local_steps),
+        Claim(
+            "where one client takes a single step, up to five at the others cost at most a tenth of the rounds",
+            _one_step_client_costs,
+        ),
         Claim("SCAFFOLD with everyone needs at most a quarter more rounds than FedLin", _scaffold_alike),
     ),
     page_figures=lambda data: [],
-)  # fmt: skip
+)
 ITEMS = (ITEM,)

@@ -51,7 +51,13 @@ class Numbers:
 
 
 def play(
-    name: str, losses: Sequence[Sequence[Any]], steps: Sequence[int], weights: Sequence[float], eta: float, given: Any, **settings: Any
+    name: str,
+    losses: Sequence[Sequence[Any]],
+    steps: Sequence[int],
+    weights: Sequence[float],
+    eta: float,
+    given: Any,
+    **settings: Any,
 ) -> Played:
     """One round of a method on numbers."""
     method = METHODS[name]
@@ -64,7 +70,7 @@ def quadratic(A: np.ndarray) -> Gradient:
 
 
 def bent(direction: np.ndarray, bend: float, L: float, mu: float) -> Gradient:
-    """Curvature L along a direction up to |⟨direction, x⟩| = bend and μ beyond it, and μ across: as hostile as a class allows."""
+    """Curvature L along a direction up to |⟨direction, x⟩| = bend, and μ beyond it and across: as hostile as can be."""
 
     def gradient(x: np.ndarray) -> np.ndarray:
         along = float(direction @ x)

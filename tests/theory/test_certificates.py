@@ -1,4 +1,4 @@
-"""Certificates: the rounds are the methods', the rates are tight, the inequalities hold in fractions, and nothing beats them."""
+"""Certificates: their rounds are the methods', their rates tight, their inequalities exact, and nothing beats them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from certificate_worlds import hostile, play, quadratic
 
 import undrift as ud
 from undrift.errors import InputError
 from undrift.theory.certificates import exact, solver, table
 from undrift.theory.certificates.certify import rates_of
 from undrift.theory.certificates.closed_form import quadratic_rate
-
-from certificate_worlds import hostile, play, quadratic
 
 WEIGHTS = (0.25, 0.75)
 A = [np.diag([1.0, 0.3]), np.array([[0.6, 0.2], [0.2, 0.5]])]
@@ -60,7 +59,9 @@ def test_fedtrack_is_that_of_the_simulation() -> None:
     # Components ½a_j(x_j)² with one sample each: f_i is their mean.
     rows = np.array([[[1.0, 0.5], [0.2, -1.0]], [[0.3, 0.7], [1.0, 0.1]]])
     problem = ud.problems.least_squares(rows, np.zeros((2, 2)), weights=WEIGHTS)
-    scale = float(problem.constants.L) / max(np.linalg.norm(np.mean([np.outer(a, a) for a in own], axis=0), 2) for own in rows)
+    scale = float(problem.constants.L) / max(
+        np.linalg.norm(np.mean([np.outer(a, a) for a in own], axis=0), 2) for own in rows
+    )
     losses = [[quadratic(scale * np.outer(a, a)) for a in own] for own in rows]
     played = play("fedtrack", losses, [3, 5], WEIGHTS, 0.1, [START])
     np.testing.assert_allclose(played.x_after, simulated(ud.fedtrack(eta=0.1), [3, 5], 1, problem), rtol=1e-10)
@@ -90,7 +91,7 @@ def test_scaffnew_is_that_of_the_simulation() -> None:
 def _tosses(result: Any) -> list[int]:
     """τ of every round, from what the clients' gradients counted."""
     counts = np.diff(np.asarray(result.history["gradients"], float))
-    return [int(round(count / 2)) for count in counts]
+    return [round(count / 2) for count in counts]
 
 
 def test_fedsplit_is_that_of_the_simulation() -> None:
@@ -134,7 +135,14 @@ def test_the_number_of_clients_does_not_matter_from_two_on() -> None:
     from undrift.theory.certificates.finite import worst_case
     from undrift.theory.certificates.rounds import METHODS
 
-    at = {"eta": 3.0, "kappa": 10.0, "measure": "sq_distance", "settings": {"down": None}, "P": np.ones((1, 1)), "alike": False}
+    at = {
+        "eta": 3.0,
+        "kappa": 10.0,
+        "measure": "sq_distance",
+        "settings": {"down": None},
+        "P": np.ones((1, 1)),
+        "alike": False,
+    }
     values = [worst_case(METHODS["fedlin"], [3] * m, [1 / m] * m, **at) for m in (2, 3)]  # type: ignore[arg-type]
     certificate = ud.theory.certify(ud.fedlin, L=1.0, mu=0.1, clients=50, steps=3, eta=3.0)
     assert all(found is not None and found.value == pytest.approx(certificate.rate, abs=2e-6) for found in values)
@@ -186,7 +194,8 @@ def test_a_slightly_larger_step_than_stable_diverges(tau: int, limit: float) -> 
     p = ud.problems.quadratic(np.ones((2, 1, 1)), np.zeros((2, 1)))
     within = ud.theory.certify(ud.fedlin, L=1.0, mu=0.01, steps=tau, eta=0.99 * limit)
     ends = [
-        abs(ud.run(ud.fedlin(eta=factor * limit), p, rounds=200, steps=tau, x0=np.ones(1)).x[0]) for factor in (0.99, 1.01)
+        abs(ud.run(ud.fedlin(eta=factor * limit), p, rounds=200, steps=tau, x0=np.ones(1)).x[0])
+        for factor in (0.99, 1.01)
     ]
     assert within.rate < 1
     assert ends[0] < 1 < ends[1]
@@ -207,8 +216,16 @@ def test_the_worst_functions_attain_the_worst_case_and_no_more(tau: int, eta: fl
 
 
 def _certificates() -> list[Any]:
-    chosen = [("fedsgd", (1,)), ("fedlin", (2,)), ("fedlin", (5,)), ("fedlin", (1, 2, 3, 4, 5)), ("fedlin", (2, 3, 4, 5))]
-    return [table.lookup(name, 1.0, 1 / kappa, steps, {}) for name, steps in chosen for kappa in (2.0, 10.0, 100.0, 1000.0)]
+    chosen = [
+        ("fedsgd", (1,)),
+        ("fedlin", (2,)),
+        ("fedlin", (5,)),
+        ("fedlin", (1, 2, 3, 4, 5)),
+        ("fedlin", (2, 3, 4, 5)),
+    ]
+    return [
+        table.lookup(name, 1.0, 1 / kappa, steps, {}) for name, steps in chosen for kappa in (2.0, 10.0, 100.0, 1000.0)
+    ]
 
 
 def test_nothing_hostile_beats_its_certificate() -> None:
@@ -241,7 +258,9 @@ def test_every_row_of_the_table_is_proved_and_nearly_tight() -> None:
 
 @pytest.mark.parametrize("number", [3, 40, 90])
 def test_rows_of_the_table_can_be_solved_again(number: int) -> None:
-    row = [row for row in table.rows() if row["method"] != "scaffold" and len(row["steps"]) == 1 and row["steps"][0] < 6][number]
+    row = [
+        row for row in table.rows() if row["method"] != "scaffold" and len(row["steps"]) == 1 and row["steps"][0] < 6
+    ][number]
     rates = rates_of(row["method"], Fraction(str(row["kappa"])), set(row["steps"]), {})
     again = rates.certified(Fraction(row["eta"]).limit_denominator(10**6), worst=False)
     assert again.exact

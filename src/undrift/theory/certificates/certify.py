@@ -20,7 +20,14 @@ from .rounds import METHODS, Method
 from .solver import contraction, lyapunov
 
 MEASURES: tuple[Measure, ...] = ("sq_distance", "gap", "sq_gradient")
-SLACKS = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)  # how far inside the cone a solution is asked to lie, so that rounding cannot take it out
+SLACKS = (
+    1e-10,
+    1e-9,
+    1e-8,
+    1e-7,
+    1e-6,
+    1e-5,
+)  # how far inside the cone a solution is asked to lie, so that rounding cannot take it out
 MEMORY_SLACK = 1e-8
 STEP_PLACES = 10**6  # steps are tried in multiples of 1/(10⁶ L), which are exact fractions
 
@@ -94,7 +101,9 @@ def _method(method: Any) -> tuple[str, Method]:
 
 def _condition(L: float, mu: float) -> Fraction:
     if not (math.isfinite(L) and L > 0 and 0 < mu < L):
-        raise InputError(f"certificates are for L-smooth, μ-strongly convex losses with 0 < μ < L; got L = {L}, μ = {mu}")
+        raise InputError(
+            f"certificates are for L-smooth, μ-strongly convex losses with 0 < μ < L; got L = {L}, μ = {mu}"
+        )
     return Fraction(float(L)) / Fraction(float(mu))
 
 
@@ -132,7 +141,9 @@ def _federation(clients: int, steps: int | Sequence[int] | Set[int], known: Meth
     if not several or any(int(tau) != tau or tau < 1 for tau in several):
         raise InputError(f"local steps are whole numbers ≥ 1, got {steps!r}")
     if isinstance(steps, Sequence) and len(several) not in (1, clients):
-        raise InputError(f"steps has {len(several)} entries for {clients} clients: give one each, or a set for any mixture")
+        raise InputError(
+            f"steps has {len(several)} entries for {clients} clients: give one each, or a set for any mixture"
+        )
     alike = known.alike or clients == 1
     counted = Counter(int(tau) for tau in several)
     distinct = tuple(sorted(counted))
@@ -162,7 +173,13 @@ class Rates:
     def __init__(
         self, known: Method, federation: Federation, kappa: Fraction, measure: Measure, settings: Mapping[str, Any]
     ) -> None:
-        self.known, self.federation, self.kappa, self.measure, self.settings = known, federation, kappa, measure, settings
+        self.known, self.federation, self.kappa, self.measure, self.settings = (
+            known,
+            federation,
+            kappa,
+            measure,
+            settings,
+        )
 
     def programme(self, step: Fraction) -> Programme:
         kinds = [
@@ -184,7 +201,11 @@ class Rates:
         """The step with the smallest rate: tried in powers of two from the largest that can be, then by golden section.
         `near`: where it was for a problem like this one."""
         if near is not None:
-            return _exact(golden(self.rate, 0.9 * near, min(1.25 * near, self.known.reach(max(self.federation.distinct))), tolerance))
+            return _exact(
+                golden(
+                    self.rate, 0.9 * near, min(1.25 * near, self.known.reach(max(self.federation.distinct))), tolerance
+                )
+            )
         reach = self.known.reach(max(self.federation.distinct))
         tried = [reach / 2**k for k in range(12)]
         rates = []
@@ -197,7 +218,11 @@ class Rates:
             raise InputError(
                 f"no step from {tried[-1]:.3g}/L to {reach:.3g}/L contracts in the worst case (the best rate seen is "
                 f"{rates[best]:.4g}): there is no certificate with these settings in the measure {self.measure!r}"
-                + (", but there may be one with measure='gap'" if self.known.memory is None and self.measure != "gap" else "")
+                + (
+                    ", but there may be one with measure='gap'"
+                    if self.known.memory is None and self.measure != "gap"
+                    else ""
+                )
             )
         low, high = tried[min(best + 1, len(tried) - 1)], tried[max(best - 1, 0)]
         return _exact(golden(self.rate, low, high, tolerance))

@@ -21,7 +21,7 @@ def certified_rate(programme: Programme, solution: Solution, extra: float = 1e-9
     """
     rate = Fraction(solution.rate) + Fraction(extra)
     rank = programme.rank
-    P = {(k, l): Fraction(float(solution.P[k, l])) for k, l in entries(rank)}
+    P = {entry: Fraction(float(solution.P[entry])) for entry in entries(rank)}
     if rank > 1 and not positive_definite(_without_first(P, rank), rank):
         return None
     matrices = [_matrix(programme, number, solution, P, rate) for number in range(len(programme.kinds))]
@@ -36,7 +36,7 @@ def certified_rate(programme: Programme, solution: Solution, extra: float = 1e-9
 
 def _without_first(P: Matrix, rank: int) -> Matrix:
     """P − E_11, whole."""
-    whole = {(k, l): P[min(k, l), max(k, l)] for k in range(rank) for l in range(rank)}
+    whole = {(j, k): P[min(j, k), max(j, k)] for j in range(rank) for k in range(rank)}
     whole[0, 0] -= 1
     return whole
 

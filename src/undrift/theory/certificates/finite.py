@@ -24,8 +24,8 @@ import numpy as np
 
 from ...errors import InputError
 from .certificate import Measure
-from .rounds import Method, Played
 from .programme import entries
+from .rounds import Method, Played
 from .sketch import Client
 
 
@@ -86,7 +86,7 @@ def _best_mixture(heights: np.ndarray, s: np.ndarray, smooth: float) -> np.ndarr
 
 @dataclasses.dataclass(frozen=True)
 class WorstCase:
-    """The worst case that was found from below: `value` is V after a round from V = 1, attained by these losses from these states."""
+    """A worst case from below: `value` is V after a round from V = 1, attained by these losses from these states."""
 
     value: float
     losses: list[list[Interpolant]]  # of every client, its components
@@ -131,7 +131,9 @@ def pepit() -> Any:
     try:
         import PEPit
     except ImportError:
-        raise InputError("worst cases are found with PEPit, which is not installed: pip install 'undrift[certify]'") from None
+        raise InputError(
+            "worst cases are found with PEPit, which is not installed: pip install 'undrift[certify]'"
+        ) from None
     return PEPit
 
 
@@ -203,11 +205,9 @@ class _Prox:
 def _measured(world: _Points, played: Played, measure: Measure, P: np.ndarray) -> tuple[Any, Any]:
     """V before and after, as PEPit's expressions."""
     if measure == "gap":
-        return tuple(  # type: ignore[return-value]
-            world.mean([_value(client, x) for client in world.clients]) for x in (played.x, played.x_after)
-        )
+        return tuple(world.mean([_value(client, x) for client in world.clients]) for x in (played.x, played.x_after))
     if measure == "sq_gradient":
-        return tuple(  # type: ignore[return-value]
+        return tuple(
             world.mean([client.gradient(x) for client in world.clients]) ** 2 for x in (played.x, played.x_after)
         )
     before = _quadratic(world, played.before, P)
@@ -224,6 +224,6 @@ def _quadratic(world: _Points, states: list[tuple[Any, ...]], P: np.ndarray) -> 
     states = states if len(states) == len(world.clients) else states * len(world.clients)
     forms = []
     for state in states:
-        terms = [(1 if k == l else 2) * float(P[k, l]) * (state[k] * state[l]) for k, l in entries(len(state))]
+        terms = [(1 if j == k else 2) * float(P[j, k]) * (state[j] * state[k]) for j, k in entries(len(state))]
         forms.append(functools.reduce(operator.add, terms))
     return world.mean(forms)

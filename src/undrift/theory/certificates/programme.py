@@ -43,12 +43,18 @@ class Kind:
 
 
 def entries(rank: int) -> list[tuple[int, int]]:
-    """The entries (k, l), k ≤ l, of P."""
-    return [(k, l) for k in range(rank) for l in range(k, rank)]
+    """The entries (j, k), j ≤ k, of P."""
+    return [(j, k) for j in range(rank) for k in range(j, rank)]
 
 
 def kind(
-    method: Method, steps: int, eta: Fraction, kappa: Fraction, measure: Measure, settings: Mapping[str, Any], alike: bool
+    method: Method,
+    steps: int,
+    eta: Fraction,
+    kappa: Fraction,
+    measure: Measure,
+    settings: Mapping[str, Any],
+    alike: bool,
 ) -> Kind:
     """The terms for clients with so many local steps; L = 1, μ = 1/κ."""
     sketch = Sketch(steps, settings.get("components", 1), alike)
@@ -82,23 +88,25 @@ def _states(sketch: Sketch, played: Played, measure: Measure) -> list[tuple[Form
     """V before and after, for each entry of P."""
     if measure == "sq_distance":
         rank = len(played.before[0])
-        return [(_entry(played.before[0], k, l), _mean(played, k, l)) for k, l in entries(rank)]
+        return [(_entry(played.before[0], j, k), _mean(played, j, k)) for j, k in entries(rank)]
     if played.x is None:
-        raise InputError(f"a method with memory is certified by a Lyapunov function of distances: use 'sq_distance', got {measure!r}")
+        raise InputError(
+            f"a method with memory is certified by a Lyapunov function of distances: use 'sq_distance', got {measure!r}"
+        )
     if measure == "gap":
         return [(_gap(sketch, played.x), _gap(sketch, played.x_after))]
     slopes = [sketch.mean([sketch.clients[0].gradient(x)]) for x in (played.x, played.x_after)]
     return [(square(slopes[0]), square(slopes[1]))]
 
 
-def _entry(state: Sequence[Vector], k: int, l: int) -> Form:
-    return inner(state[k], state[l]) if k == l else 2 * inner(state[k], state[l])
+def _entry(state: Sequence[Vector], j: int, k: int) -> Form:
+    return inner(state[j], state[k]) if j == k else 2 * inner(state[j], state[k])
 
 
-def _mean(played: Played, k: int, l: int) -> Form:
+def _mean(played: Played, j: int, k: int) -> Form:
     total = Form()
     for chance, states in played.after:
-        total = total + chance * _entry(states[0], k, l)
+        total = total + chance * _entry(states[0], j, k)
     return total
 
 
@@ -145,7 +153,7 @@ class Programme:
         return [common + sum(kind.size - common for kind in self.kinds)]
 
     def places(self, number: int) -> list[int]:
-        """Where the vectors of a kind stand in its matrix inequality: the shared ones stand in front where it is one for all."""
+        """Where the vectors of a kind stand in its matrix inequality: the shared ones in front where it is one for all."""
         kind = self.kinds[number]
         if self.shares is None:
             return list(range(kind.size))

@@ -182,7 +182,7 @@ def fedsplit(world: Any, eta: Any, settings: Mapping[str, Any]) -> Played:
         else:  # gradient steps on f_i(y) + ‖y − centre‖²/(2s) from y = x, which x* does not move
             pull = 1 / eta
             inner_eta = settings["inner_eta"]
-            y = descend(client, x, inner_eta, settings["inner_steps"], pull=lambda y, u=centre: pull * (y - u))
+            y = descend(client, x, inner_eta, settings["inner_steps"], pull=lambda y, u=centre, by=pull: by * (y - u))
         after.append(z_i + 2 * (y - x))
     return Played([(z_i,) for z_i in z], [(Fraction(1), [(z_i,) for z_i in after])])
 
@@ -201,7 +201,9 @@ METHODS: dict[str, Method] = {
     "fedprox": Method(fedprox, alike=True, settings={"beta": Fraction(1, 10)}, reach=lambda tau: 2.0),
     "fedlin": Method(fedlin, settings={"down": None}),
     "fedlin+feedback": Method(fedlin_feedback, _memory("e"), settings={"down": Fraction(2)}),
-    "fedlin+differences": Method(fedlin_differences, _memory("h_i − ∇f_i(x*), ∇f_i(x) − ∇f_i(x*)"), settings={"up": Fraction(2)}),
+    "fedlin+differences": Method(
+        fedlin_differences, _memory("h_i − ∇f_i(x*), ∇f_i(x) − ∇f_i(x*)"), settings={"up": Fraction(2)}
+    ),
     "fedtrack": Method(fedtrack, settings={"components": 2}, reach=lambda tau: 2.0),
     "scaffold": Method(
         scaffold, _memory("c_i − ∇f_i(x*)"), settings={"option": 2, "server_eta": Fraction(1)}, reach=lambda tau: 2.0

@@ -43,7 +43,7 @@ def lyapunov(programme: Programme, rate: float, slack: float) -> Solution | None
     cp = cvxpy()
     rank = programme.rank
     P = cp.Variable((rank, rank), symmetric=True)
-    flat = cp.hstack([P[k, l] for k, l in entries(rank)])
+    flat = cp.hstack([P[entry] for entry in entries(rank)])
     parts = _Parts(cp, programme)
     for number, kind in enumerate(programme.kinds):
         before, after = [pair[0] for pair in kind.states], [pair[1] for pair in kind.states]
@@ -67,7 +67,9 @@ class _Parts:
         couplings = len(programme.kinds[0].couplings)
         self.couplings = cp.Variable(couplings) if couplings else None
         self.multipliers = [cp.Variable(len(kind.interpolations), nonneg=True) for kind in programme.kinds]
-        self.promised = [cp.Variable(len(kind.promises), nonneg=True) if kind.promises else None for kind in programme.kinds]
+        self.promised = [
+            cp.Variable(len(kind.promises), nonneg=True) if kind.promises else None for kind in programme.kinds
+        ]
         self.matrices: list[Any] = []
         self.balances: list[Any] = [None] * len(programme.kinds)
 

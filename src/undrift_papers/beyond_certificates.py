@@ -2,8 +2,8 @@
 
 The rate of a round is the worst over all L-smooth, μ-strongly convex losses of the clients (`ud.theory.certify`), in units with
 L = 1. The conjecture is that up to the best step the worst case is the plainest: f_i(x) = (μ/2)‖x‖² at all clients, where
-‖x − x*‖² contracts by (1 − η̄μ/τ)^(2τ). It was read off τ = 2, 4, 8 at κ = 10 and 100; `kept back` has cases that were not looked
-at before it was written down. Running this needs undrift[certify].
+‖x − x*‖² contracts by (1 − η̄μ/τ)^(2τ). It was read off τ = 2, 4, 8 at κ = 10 and 100; `kept back` has cases that were not
+looked at before it was written down. Running this needs undrift[certify].
 """
 
 from __future__ import annotations

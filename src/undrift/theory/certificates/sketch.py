@@ -5,9 +5,9 @@ clients share (the model, the mean gradient, …) are unknown vectors, and that 
 kept as "v_i − s has mean zero". Numbers are fractions: what is shown with a sketch is shown of the method, not of its rounding.
 
 *All losses have their minimum at x*, without loss of generality.* Put f_i(y) − ⟨b_i, y⟩, b_i = ∇f_i(x*), for f_i. These b_i
-have mean zero. FedLin, FedTrack, SCAFFOLD, Scaffnew and FedSplit do the same with these losses, if what they remember of gradients
-(c_i, h_i; for FedSplit −z_i/s) is moved by b_i too, which is how their states are measured. So what drifts elsewhere, they
-do not see. (FedAvg and FedProx do; they are sketched for clients that are alike, where all b_i are zero.)
+have mean zero. FedLin, FedTrack, SCAFFOLD, Scaffnew and FedSplit do the same with these losses, if what they remember of
+gradients (c_i, h_i; for FedSplit −z_i/s) is moved by b_i too, which is how their states are measured. So what drifts elsewhere,
+they do not see. (FedAvg and FedProx do; they are sketched for clients that are alike, where all b_i are zero.)
 """
 
 from __future__ import annotations

@@ -138,6 +138,7 @@ class Item:
     page_figures: Callable[[Data], list[dict[str, Any]]] | None = None  # for the page; by default made from "curves"
     quantity: str = ""  # what the curves show, for the page
     log: bool = True  # … on a logarithmic axis
+    full: str | None = None  # what the scale "paper" is called where it is not the paper's: other data, say
 
     @property
     def paper(self) -> str:

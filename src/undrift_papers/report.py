@@ -70,7 +70,7 @@ def _summary(found: Sequence[Reproduction], missing: list[str]) -> list[str]:
 
 
 def _size(made: Reproduction) -> str:
-    whole = "in full" if made.item.paper == BEYOND else "the paper’s"
+    whole = made.item.full or ("in full" if made.item.paper == BEYOND else "the paper’s")
     return {"paper": whole, "short": "shortened", "quick": "reduced"}[made.scale]
 
 

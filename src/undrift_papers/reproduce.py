@@ -98,7 +98,9 @@ def _run(item: Item, store: Store, scale: Scale, progress: Callable[[str, int, i
 
 
 def _size(item: Item, scale: Scale) -> str:
-    return "in full" if item.paper == BEYOND and scale == "paper" else SIZES[scale]
+    if scale == "paper" and (item.full or item.paper == BEYOND):
+        return item.full or "in full"
+    return SIZES[scale]
 
 
 def draw(item: Item, data: Data, folder: Path) -> list[Path]:

@@ -20,6 +20,7 @@ MODULES = (
     "fedavg_local_steps",
     "fedavg_prox",
     "fedavg_bound",
+    "fedavg_published",
     "learning_fedavg",
     "fedtrack",
     "beyond_table",

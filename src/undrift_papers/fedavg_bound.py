@@ -131,16 +131,16 @@ def _draw_5(data: Data) -> Figure:
     figure, axes = panels(1, 1, width=4.9, height=3.2)
     axis, tau = axes[0, 0], data.setting["tau"]
     rows = [data.where("ends", series=f"τ = {t}")["gap"] for t in tau]
-    blue = colours()["fedavg"]
+    colour = colours()["fedavg"]
     bound, measured = r"bound $18\tau^2\eta^2 L\zeta^2$", r"measured $F - F^\star$"
     axis.plot(tau, _bounds(data), ":", marker="s", markersize=4, color="#555555", label=bound)
-    axis.plot(tau, ends_of(data, "gap"), marker="o", markersize=4, color=blue, label=measured)
-    axis.fill_between(tau, [r.min() for r in rows], [r.max() for r in rows], color=blue, alpha=0.2, linewidth=0)
+    axis.plot(tau, ends_of(data, "gap"), marker="o", markersize=4, color=colour, label=measured)
+    axis.fill_between(tau, [r.min() for r in rows], [r.max() for r in rows], color=colour, alpha=0.2, linewidth=0)
     first = float(np.median(data["constants"]["first gap"]))
     axis.axhline(first, color="#999999", linewidth=1, linestyle="--", label=r"where runs start, $F(b_0) - F^\star$")
     axis.set_xscale("log")
     dress(axis, "what is left when FedAvg has settled", "local steps τ", "loss above the minimum")
-    legend(figure, axes)
+    legend(figure, axes, columns=2)
     return figure
 
 

@@ -21,6 +21,7 @@ MODULES = (
     "fedavg_prox",
     "fedavg_bound",
     "fedavg_published",
+    "fedavg_lemmas",
     "learning_fedavg",
     "fedtrack",
     "beyond_table",

@@ -209,6 +209,7 @@ def _shares(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
+RATIO = "right side / left side, kept in 0.01 … 10⁴"
 SETTING = (
     *TOY,
     ours("participation", "everyone", "as the lemmas assume; the paper's runs do not"),
@@ -227,7 +228,7 @@ ITEMS = (
         title="FedAvg paper, Lemma 2.2: the progress of a round",
         setting=SETTING,
         produce=produce,
-        draw=_scatter("", "L", _shares, {1.0: "the two sides are equal"}, ("smoothness L", "right side / left side, kept in 0.01 … 10⁴"), True),
+        draw=_scatter("", "L", _shares, {1.0: "the two sides are equal"}, ("smoothness L", RATIO), True),
         page_figures=lambda data: [],
         claims=(
             Claim("Lemma 2.2 holds in every round, with the L of its proof before the drift", _progress("right, L"), "eq. (5)"),

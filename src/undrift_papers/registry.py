@@ -13,6 +13,8 @@ MODULES = (
     "fedlin",
     "ssl",
     "ssl_partition",
+    "ssl_local_steps",
+    "ssl_table1",
     "learning_ssl",
     "learning_grid",
     "learning_clipping",

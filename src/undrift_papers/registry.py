@@ -15,6 +15,7 @@ MODULES = (
     "ssl_partition",
     "ssl_local_steps",
     "ssl_table1",
+    "ssl_sampling",
     "learning_ssl",
     "learning_grid",
     "learning_clipping",

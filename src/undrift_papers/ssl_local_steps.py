@@ -87,7 +87,7 @@ def _enough_with_rounds(data: Data) -> Decision:
     left = np.array([_tuned(data, data.setting["ζ*"][0], r)[2] for r in data.setting["R"]])
     why = (
         f"what heterogeneity leaves without noise falls like R^{exponent(R, left):.2f} here, not like the R^−2 of Theorem 1: "
-        "on quadratics the random order cancels the leading bias (ssl/table1), so noise leads for longer and more local steps pay"
+        "on quadratics the random order cancels the leading bias (ssl/table1), so noise leads for longer, and local steps pay"
     )
     holds = 0.8 <= slope <= 1.2
     said = f"enough local steps: {said}; ∝ R^{slope:.2f}"

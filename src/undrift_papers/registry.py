@@ -16,6 +16,7 @@ MODULES = (
     "ssl_local_steps",
     "ssl_table1",
     "ssl_sampling",
+    "ssl_rounds",
     "learning_ssl",
     "learning_grid",
     "learning_clipping",

@@ -92,7 +92,7 @@ def _produce(work: Work) -> Data:
                     _, _, other = _swept(work, group(number, rounded=True), name, start)
                     pair = (float(last[best]), float(other[best]), float(other.min()))
                     thirds.append((number, label, work["eta"][best], *pair))
-    tables = {"curves": curves.table()}
+    tables: dict[str, Any] = {"curves": curves.table()}
     for table, names, rows in (
         ("ends", ("group", "series", "x_0", "best eta", "distance"), ends),
         ("thirds", ("group", "series", "eta", THIRDS, ROUNDED, f"{ROUNDED}, best step"), thirds),

@@ -14,7 +14,7 @@ import numpy as np
 import undrift as ud
 
 from .data import Curves, Data
-from .item import Claim, Decision, Item, Work, at_least, at_most, ours, paper
+from .item import Claim, Decision, Item, Scale, Work, at_least, at_most, ours, paper, reduced
 from .ssl_moments import exponent
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ ALL, WITHOUT, WITH, SSL = (
     "FedAvg, S of M with replacement",
     "SSL, S/M of the rounds",
 )
+ENOUGH_SEEDS: tuple[Scale, ...] = ("short", "paper")
+STEPS = [float(f"{step:.3g}") for step in [*np.logspace(-2.6, -1.2, 17), 0.2]]
 PANEL = "partial participation"
 COLOURS = {ALL: "#56B4E9", WITHOUT: "#0072B2", WITH: "#CC79A7", SSL: "#D55E00"}
 
@@ -60,7 +62,7 @@ def produce(work: Work) -> Data:
         if who is not None:
             bounds += _bounds(work, label, effective, mean)
         work.progress(label, number + 1, len(plans))
-    tables = {
+    tables: dict[str, Any] = {
         "curves": curves.table(),
         "late": _table(("series", "effective step", "gap"), late),
         "bounds": _table(("series", "effective step", "gap", "bound"), bounds),
@@ -144,10 +146,11 @@ ITEMS = (
             ours("K", 10),
             ours("x_0", 10.0),
             ours("R", [100, 300, 1000], "of FedAvg; SSL has S/M as many passes, the same number of gradients"),
-            ours("effective steps", [float(f"{step:.3g}") for step in np.logspace(-2.6, -0.4, 12)], "Kη of FedAvg, MKη of SSL"),
+            ours("effective steps", STEPS, "Kη of FedAvg, MKη of SSL"),
             ours("one effective step", 0.2, "at which both kinds of drawing are compared, over the later half of the rounds"),
-            ours("seeds", 100),
+            ours("seeds", 300, "the error of a mean of so many x² is a twelfth"),
         ),
+        reduced=(reduced("seeds", 20), reduced("R", [30, 100, 300])),
         produce=produce,
         draw=_draw,
         quantity="E F − F*",
@@ -156,12 +159,14 @@ ITEMS = (
                 "with S of M clients FedAvg's error falls like 1/R (exponent −0.8 to −1.15)",
                 _falls(WITHOUT, -1.15, -0.8),
                 "(ζ*²/(μR))(M − S)/(S(M − 1)), where everyone gives 1/R² at worst",
+                ENOUGH_SEEDS,
             ),
-            Claim("… and so it does with replacement", _falls(WITH, -1.15, -0.8), "ζ*²/(μSR)"),
+            Claim("… and so it does with replacement", _falls(WITH, -1.15, -0.8), "ζ*²/(μSR)", ENOUGH_SEEDS),
             Claim(
                 "with replacement the error is (M − 1)/(M − S) times as large (within 5 %)",
                 _replacement,
                 "(M − S)/(S(M − 1)) against 1/S",
+                ENOUGH_SEEDS,
             ),
             Claim(
                 "SSL with the same number of gradients ends below FedAvg with S of M, by a factor of 2 for every R",

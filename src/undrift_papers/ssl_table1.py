@@ -31,7 +31,7 @@ def least_bound(method: str, problem: Pairs, K: int, start: float, after: list[i
     a, c = problem.curvatures, problem.slopes
     clients = ud.problems.quadratic(a[:, None, None], -c[:, None])
     constants = ud.theory.constants(clients, oracle=ud.oracles.noisy(problem.sigma**2))
-    L, mu = float(constants.L), float(a.mean())
+    L, mu = float(a.max()), float(a.mean())
     found = []
     for R in after:
         steps = np.geomspace(1 / (mu * R), 1 / (6 * L), 200) if 6 * L / mu < R else np.array([1 / (6 * L)])
@@ -146,7 +146,7 @@ def _draw(data: Data) -> Figure:
             axis.plot(x, y, color=colour, linestyle=BOUND if dots else "-", linewidth=1.6, label=label)
         axis.set_xscale("log")
         dress(axis, panel, "rounds R, the step tuned for each", r"$\mathrm{E}\,F - F^\star$" if panel == QUIET else "")
-    entries = {}
+    entries: dict[str, Any] = {}
     for axis in axes[0]:
         entries |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
     figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=3, frameon=False, fontsize=8)

@@ -141,7 +141,7 @@ def _thirds(data: Data) -> Decision:
     best = f"{ROUNDED}, best step"
     same = (fedavg[THIRDS] < ssl[THIRDS]) == (fedavg[best] < ssl[best])
     off = moved["FedAvg"]
-    margin = min(0.03 / off.max(), off.min() / 0.01) if np.all(same) else 0.0
+    margin = min(0.03 / max(off.max(), 1e-12), off.min() / 0.01) if np.all(same) else 0.0
     said = "; ".join(f"{label}: by {by.min():.1%} to {by.max():.1%}" for label, by in moved.items())
     return Decision(
         bool(margin >= 1), f"{said}; the same method is ahead in {same.sum()} of {len(same)}", float(margin)

@@ -85,7 +85,7 @@ def _left_to_right(data: Data) -> Decision:
     pairs = [pair for row in rows.values() for pair in itertools.pairwise(row)]
     least, alone = (min(_errors_apart(*pair, paired) for pair in pairs) for paired in (True, False))
     said = "; ".join(f"C = {C}: {', '.join(f'{d.mean():.3f}' for d in row)}" for C, row in rows.items())
-    text = f"mean distance of two clients' labels, left to right: {said}; {least:.1f} standard errors apart ({alone:.1f} unpaired)"
+    text = f"mean distance of two clients' labels, left to right: {said}; {least:.1f} standard errors ({alone:.1f} unpaired)"
     return at_least(max(least, 0.0), 2, text, "neighbouring values of α differ by less than the draws of the partition")
 
 

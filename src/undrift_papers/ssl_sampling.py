@@ -149,7 +149,7 @@ ITEMS = (
             ours("one effective step", 0.2, "at which both kinds of drawing are compared, over the later half of the rounds"),
             ours("seeds", 300, "the error of a mean of so many x² is a twelfth"),
         ),
-        reduced=(reduced("seeds", 20), reduced("R", [30, 100, 300])),
+        reduced=(reduced("seeds", 20), reduced("R", [100, 300], "as in full, but the last")),
         produce=produce,
         draw=_draw,
         quantity="E F − F*",

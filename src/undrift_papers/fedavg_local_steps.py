@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .data import Data
-from .fedavg_tau import DIFFERENCE, IID, MANY_TAU, ends_of, several_tau
+from .fedavg_tau import DIFFERENCE, IID, LARGEST, MANY_TAU, OUTLIER, ends_of, several_tau
 from .fedavg_toy_runs import LOSS
 from .item import Claim, Decision, Item, at_least, at_most
 
@@ -43,9 +43,19 @@ def _iid_is_better(data: Data) -> Decision:
 
 
 def _zeta(data: Data) -> Decision:
-    zeta = float(ends_of(data, "zeta")[-1])
+    zeta, largest = (float(ends_of(data, measure)[-1]) for measure in (OUTLIER, LARGEST))
     off = abs(zeta / data.setting["zeta of the paper"] - 1)
-    return at_most(off, 0.03, f"largest difference of gradients at τ = 1000: {zeta:.4f}")
+    return at_most(off, 0.03, f"at τ = 1000 {zeta:.4f} on average; the largest of cohort and rounds is {largest:.4f}")
+
+
+def _measures_agree(data: Data) -> Decision:
+    """At every τ; the largest is what eq. (3) means, since ζ bounds a supremum."""
+    mean, largest = ends_of(data, OUTLIER), ends_of(data, LARGEST)
+    said = ", ".join(
+        f"{a:.3f} and {b:.3f} (τ = {t})" for a, b, t in zip(mean, largest, data.setting["tau"], strict=True)
+    )
+    why = "the first rounds, in which b falls from b_0, show larger differences than those that the average keeps"
+    return at_most(float(np.max(largest / mean - 1)), 0.1, said, why)
 
 
 def _smoothness(data: Data) -> Decision:
@@ -55,9 +65,9 @@ def _smoothness(data: Data) -> Decision:
     return at_most(off, 0.01, text)
 
 
-def _distance(data: Data) -> Decision:
-    D = float(np.median(data["constants"]["D"]))
-    return at_most(abs(D / 2 - 1), 0.05, f"D = {D:.3f}")
+def _first_loss(data: Data) -> Decision:
+    first, printed = float(np.median(data["constants"]["first gap"])), data.setting["first loss"]
+    return at_most(abs(first / printed - 1), 0.01, f"F(b_0) − F* = {first:.4f} from b_0 = {data.setting['b_0']:g}")
 
 
 def _draw_2(data: Data) -> Figure:
@@ -91,9 +101,9 @@ def _draw_2(data: Data) -> Figure:
             draw_curve(axis, data, panel, label, styles[label])
         dress(axis, title, "communication rounds", "", log=False)
         axis.set_xlim(0, data.setting["rounds"])
-    centre.set_ylim(0.28, 1.0)
+    centre.set_ylim(0.28, 1.2)
     right.set_ylim(bottom=0)
-    right.set_ylabel(r"$\max_i |\nabla F_i(y_i) - \nabla F(y_i)|$")
+    right.set_ylabel(r"$|\nabla F_i(y_i) - \nabla F(y_i)|$ of the outlier")
     legend(figure, axes, columns=7)
     return figure
 
@@ -103,6 +113,7 @@ ITEMS = (
         name="fedavg/fig2",
         title="FedAvg paper, figure 2: the more local steps, the faster and the further away",
         setting=MANY_TAU,
+        revision=2,
         log=False,
         produce=several_tau,
         draw=_draw_2,
@@ -110,7 +121,7 @@ ITEMS = (
             Claim("larger τ settles in fewer rounds", _faster, "the bigger τ, the faster the convergence in T"),
             Claim(
                 "local and global gradients differ more with larger τ",
-                _rises("zeta", "difference", 1.01),
+                _rises(OUTLIER, "difference", 1.01),
                 "a clear increase",
             ),
             Claim(
@@ -124,9 +135,10 @@ ITEMS = (
                 "plateaus at higher values",
             ),
             Claim("dealt out iid, τ = 1000 does no harm", _iid_is_better, "the iid baseline"),
-            Claim("ζ is the paper's 0.407 (within 3 %)", _zeta, "ζ = 0.407"),
+            Claim("ζ, by the authors' measure, is the paper's 0.407 (within 3 %)", _zeta, "ζ = 0.407"),
+            Claim("both measures of ζ agree within a tenth at every τ", _measures_agree, None),
             Claim("L is the paper's 0.190 (within 1 %)", _smoothness, "L ≈ 0.190"),
-            Claim("D is the paper's 2 (within 5 %)", _distance, "D ≈ 2"),
+            Claim("the first loss is the one of figure 2 (within 1 %)", _first_loss, "F − F* = 0.755 in figure 2"),
         ),
     ),
 )

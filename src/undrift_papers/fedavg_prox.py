@@ -9,8 +9,7 @@ import numpy as np
 import undrift as ud
 
 from .data import Curves, Data
-from .fedavg_toy import toy
-from .fedavg_toy_runs import LOSS, TOY, run_toy, settled
+from .fedavg_toy_runs import LOSS, TOY, run_toy, settled, toy_of
 from .item import Claim, Decision, Item, Work, at_least, ours, paper
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ def _figure_3(work: Work) -> Data:
     curves, ends = Curves(), []
     methods = {"FedAvg": ud.fedavg(eta=work["eta"]), "FedProx": ud.fedprox(eta=work["eta"], beta=work["mu"])}
     for seed in work["seeds"]:
-        data = toy(work["clients"], work["deviation"], seed)
+        data = toy_of(work, seed)
         best = float(data.test_loss(np.linspace(-4, 2, 6001)).min())
         for label, method in methods.items():
             result = run_toy(work, method, data, work["tau"], seed, label)

@@ -146,6 +146,7 @@ class Item:
     finding: Callable[[Data], str] | None = None  # what came out, in a few words; by default made from the claims
     tables: Callable[[Data], list[dict[str, Any]]] = lambda data: []  # {title, note, columns, rows}, for the pages
     remarks: Callable[[Data, Elsewhere], Sequence[str]] = lambda data, elsewhere: ()  # sentences beside the claims
+    full: str | None = None  # what the scale "paper" is called where it is not the paper's: other data, say
 
     @property
     def paper(self) -> str:

@@ -246,7 +246,8 @@ def _published_map(name: str, samples: int) -> Any:
         raise InputError(
             f"the partition map {name} is looked for in the data directory (UNDRIFT_DATA), not found: {path}"
         )
-    return ud.data.from_map(path, samples=samples)
+    # Sorted, as every stored job was run: the order of a client's samples decides which of them a mini-batch draws.
+    return [np.sort(part) for part in ud.data.from_map(path, samples=samples)]
 
 
 class _Pace:

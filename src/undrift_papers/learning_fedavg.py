@@ -130,5 +130,6 @@ ITEMS = (
             reduced("target accuracy", 0.9),
         ),
         page_figures=_page,
+        full="in full, on stand-in data",
     ),
 )  # fmt: skip

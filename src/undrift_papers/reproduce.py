@@ -117,6 +117,8 @@ def size_of(item: Item, scale: Scale) -> str:
     """At what size an item is run, in words; the paper's is named only where the paper has it and nothing is reduced."""
     if scale != "paper":
         return SHORTENED if scale == "short" else REDUCED
+    if item.full is not None:
+        return item.full
     numbered = item.paper != BEYOND and any(letter.isdigit() for letter in item.name)
     whole = all(setting.source != "reduced" for setting in item.settings("paper"))
     return "the paper’s size" if numbered and whole else WHOLE

@@ -97,6 +97,14 @@ def test_map_file_round_trip(tmp_path: Path) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(parts, back, strict=True))
 
 
+def test_a_map_file_keeps_the_order_of_a_clients_samples(tmp_path: Path) -> None:
+    parts = [[4, 0, 2], [3], [5, 1]]
+    back = data.from_map(data.to_map(parts, tmp_path / "map.json"), samples=6)
+    assert [part.tolist() for part in back] == parts
+    again = data.to_map(back, tmp_path / "again.json")
+    assert again.read_bytes() == (tmp_path / "map.json").read_bytes()
+
+
 def test_clients_with_names_keep_the_order_of_the_file() -> None:
     assert [p.tolist() for p in data.from_map({"zurich": [1], "basel": [0]}, samples=2)] == [[1], [0]]
     assert [p.tolist() for p in data.from_map({"10": [1], "9": [0]}, samples=2)] == [[0], [1]]

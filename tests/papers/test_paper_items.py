@@ -15,9 +15,12 @@ CONVEX = (
     *("ssl/fig1", "ssl/fig4", "fedavg/fig2", "fedavg/fig3", "fedavg/fig5"),
     *(f"fedtrack/thm{n}" for n in range(1, 4)),
 )
+DIFFERS = {
+    "fedavg/fig5": ["with the paper's cohort of two it holds for τ = 1 too"]
+}  # what a paper says and the data do not
 
 
-LONG = (*(f"fedlin/fig{n}" for n in (2, 3, 4, 6, 7, 8)), "ssl/fig4")
+LONG = (*(f"fedlin/fig{n}" for n in (2, 3, 4, 6, 7, 8)), "ssl/fig4", "fedavg/fig5")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in CONVEX])
@@ -25,8 +28,10 @@ def test_claims_hold_at_full_size(name, tmp_path):
     item, store = all_items()[name], Store(tmp_path)
     made = reproduce(item, store, "quick")
     assert made.scale == "paper", "items that train no network are not reduced"
-    assert [(claim["sentence"], claim["measured"]) for claim in made.claims if not claim["holds"]] == []
-    assert all(claim["margin"] >= 1 for claim in made.claims)
+    failed = [claim for claim in made.claims if not claim["holds"]]
+    assert [claim["sentence"] for claim in failed] == DIFFERS.get(name, []), [claim["measured"] for claim in failed]
+    assert all((claim["margin"] >= 1) == claim["holds"] for claim in made.claims)
+    assert all(claim["explanation"] for claim in failed)
     for file in ("figure.png", "figure.svg", "page.html"):
         assert (made.folder / file).stat().st_size > 0, file
     kept = store.archive(item, "quick").read()

@@ -31,10 +31,11 @@ def from_map(
     """Read a partition from a JSON file or a mapping, and check that it is an exact cover.
 
     `samples` is the number of samples, or an array with one entry each (the labels). Clients are ordered by number
-    when all their names are numbers, else as the file lists them.
+    when all their names are numbers, else as the file lists them; the samples of a client as its list has them, since
+    programs that walk through a client's data in order depend on it.
 
     >>> [p.tolist() for p in from_map({"1": [0], "0": [2, 1]}, samples=3)]
-    [[1, 2], [0]]
+    [[2, 1], [0]]
     """
     total = at_least("the number of samples", samples if np.ndim(samples) == 0 else np.shape(samples)[0], 1)
     table = source if isinstance(source, Mapping) else _read(Path(source))
@@ -45,7 +46,7 @@ def from_map(
         raise PartitionError('a map needs at least one client, got none: write {"client": [sample indices]}.')
     arrays = [_samples_of(name, table[name]) for name in names]
     check_cover(arrays, total, at_least("min_size", min_size, 0))
-    return [np.sort(array.astype(np.int64)) for array in arrays]
+    return [array.astype(np.int64) for array in arrays]
 
 
 def _samples_of(name: Any, given: Any) -> npt.NDArray[Any]:

@@ -38,15 +38,28 @@ UNIT, SIGNED, STANDARD = "0 to 1", "-1 to 1", "mean 0, variance 1"  # what is fe
 EQUAL, BY_SIZE = "equal", "by size"  # the weights of the clients
 AS_THEY_ARE, MOVED = "as they are", "shifted by up to 4 pixels and mirrored at random"  # images of mini-batches
 ONCE_EACH, ANEW = "all clients once before any twice", "drawn anew every round"  # whose turn it is in sequential FL
+WHOLE, HALVES = "of the whole gradient", "of each half of the cut model"  # the norm that is clipped
+FULL, SHORT = "full", "short"  # the last mini-batch of an epoch
 # Fields that came later: with these values, jobs keep the names they had.
 SINCE = {
     "pixels": UNIT,
     "weights": EQUAL,
     "images": AS_THEY_ARE,
     "turns": ONCE_EACH,
+    "clipping": WHOLE,
+    "last_batch": FULL,
 }
-WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size", MOVED: "-moved", ANEW: "-anew"}
+WORDS = {
+    SIGNED: "-signed",
+    STANDARD: "-standard",
+    BY_SIZE: "-by_size",
+    MOVED: "-moved",
+    ANEW: "-anew",
+    HALVES: "-halves",
+    SHORT: "-short",
+}
 TRAIN_SAMPLE = 500
+LONGER = 1000  # rounds of runs whose first ones serve for shorter runs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +69,7 @@ class Job:
     data: str
     model: str
     clients: int
-    partition: str  # "exdir:1,10" (classes, α), "iid", "by_group", or "map:<file>" in the data directory
+    partition: str  # "exdir:1,10" (classes, α; further options), "iid", "by_group", or "map:<file>" in the data directory
     method: str  # "fedavg" or "sequential_fl"
     eta: float
     steps: int
@@ -71,6 +84,8 @@ class Job:
     weights: str = EQUAL  # or BY_SIZE
     images: str = AS_THEY_ARE  # or MOVED
     turns: str = ONCE_EACH  # or ANEW; FedAvg draws anew in any case
+    clipping: str = WHOLE  # or HALVES, of the model where the paper cuts it
+    last_batch: str = FULL  # or SHORT
 
     @property
     def key(self) -> str:
@@ -83,13 +98,19 @@ class Job:
     @property
     def name(self) -> str:
         """For people first, with the hash behind."""
-        shared = self.partition.split("/")[-1].removesuffix(".json").replace(":", "").replace(",", "-")
+        shared, model = (_plain(words) for words in (self.partition.split("/")[-1].removesuffix(".json"), self.model))
         clip = "" if self.clip is None else "-clip"
-        clip += "".join(WORDS.get(word, "") for word in (self.pixels, self.weights, self.images, self.turns))
+        chosen = (self.pixels, self.weights, self.images, self.turns, self.clipping, self.last_batch)
+        clip += "".join(WORDS.get(word, "") for word in chosen)
         return (
-            f"{self.data}-{self.model}-m{self.clients}-{shared}-{self.method}-K{self.steps}-eta{self.eta:g}{clip}"
+            f"{self.data}-{model}-m{self.clients}-{shared}-{self.method}-K{self.steps}-eta{self.eta:g}{clip}"
             f"-T{self.rounds}-seed{self.seed}-{self.key}"
         )
+
+
+def _plain(words: str) -> str:
+    """Words with options, as part of a file's name."""
+    return words.replace(":", "").replace(",", "-").replace("=", "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,9 +148,11 @@ def archive(folder: Path) -> Archive:
 
 
 def outcome(job: Job, folder: Path) -> Outcome | None:
-    """The result of a job, if it is there; a run of the same setting that was evaluated more often serves as well."""
-    finer = (every for every in range(job.record_every, 0, -1) if job.record_every % every == 0)
-    names = (dataclasses.replace(job, record_every=every).name for every in finer)
+    """The result of a job, if it is there; a run of the same setting that was evaluated more often, or longer, serves as well."""
+    finer = [every for every in range(job.record_every, 0, -1) if job.record_every % every == 0]
+    longer = [every for every in finer if job.rounds < LONGER and job.rounds % every == 0]  # these evaluate the last round too
+    serving = [(job.rounds, every) for every in finer] + [(LONGER, every) for every in longer]
+    names = (dataclasses.replace(job, rounds=rounds, record_every=every).name for rounds, every in serving)
     kept = next((kept for name in names if (kept := _kept(name, folder))), None)
     if kept is None:
         return None
@@ -146,7 +169,7 @@ def _kept(name: str, folder: Path) -> dict[str, bytes]:
 
 
 def _wanted(round: int, job: Job) -> bool:
-    return round % job.record_every == 0 or round == job.rounds
+    return round <= job.rounds and (round % job.record_every == 0 or round == job.rounds)
 
 
 def finish(job: Job, folder: Path, observe: Observer | None = None) -> Outcome:
@@ -213,7 +236,8 @@ def build_problem(job: Job) -> Any:
         parts,
         test=test,
         batch=job.batch,
-        weights=[len(part) for part in parts] if job.weights == BY_SIZE else None,
+        last_batch=job.last_batch,
+        weights=BY_SIZE if job.weights == BY_SIZE else None,
         augment=ud.problems.Augment(shift=4, mirror=True, fill=black) if job.images == MOVED else None,
         train_sample=TRAIN_SAMPLE,
     )
@@ -266,7 +290,9 @@ def _run(job: Job, place: Path, observe: Observer | None) -> dict[str, bytes]:
 
     place.mkdir(parents=True, exist_ok=True)
     pace = _Pace(observe)
-    method = ud.METHODS[job.method](eta=job.eta, solver=solver_from(job.weight_decay, job.clip))
+    problem = build_problem(job)
+    clip_cut = _boundary(problem) if job.clipping == HALVES else None
+    method = ud.METHODS[job.method](eta=job.eta, solver=solver_from(job.weight_decay, job.clip, clip_cut))
     everyone = job.cohort >= job.clients
     in_turn = method.recipe.ordered
     permuted = in_turn and job.turns == ONCE_EACH and not everyone
@@ -275,7 +301,7 @@ def _run(job: Job, place: Path, observe: Observer | None) -> dict[str, bytes]:
     draw = ud.plan.permuted if permuted else ud.plan.uniform
     result = ud.run(
         method,
-        build_problem(job),
+        problem,
         rounds=job.rounds,
         steps=job.steps,
         participation=None
@@ -299,6 +325,12 @@ def _run(job: Job, place: Path, observe: Observer | None) -> dict[str, bytes]:
         "versions": versions(),
     }
     return {HISTORY: _history(result), SUMMARY: to_json(summary)}
+
+
+def _boundary(problem: Any) -> int:
+    """Of how many parameters the client's half consists where the paper cuts the model."""
+    halves: tuple[Any, Any] = problem.architecture.net.split()
+    return int(halves[0].parameter_count)
 
 
 def _history(result: Any) -> bytes:

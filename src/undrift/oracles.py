@@ -93,7 +93,9 @@ class MiniBatch(Oracle):
             place = _for_each(lambda k: jax.random.uniform(k, (self.size,), jnp.float32), key, step)
             return jnp.minimum((place * n).astype(jnp.int32), n - 1)
         if self.last == "short":
-            keys = jnp.moveaxis(_for_each(device_shuffle_keys, key, step // self._batches(n)), (-2, -1), (0, 1))[..., None]
+            keys = jnp.moveaxis(_for_each(device_shuffle_keys, key, step // self._batches(n)), (-2, -1), (0, 1))[
+                ..., None
+            ]
             place = jnp.minimum(self._place(n, step), n - 1)
             return swap_or_not(place, n, keys[:, 0] % jnp.asarray(n, jnp.uint32), keys[:, 1], jnp)
         # Position in an endless walk through the data. A batch meets at most two epochs, each with its own order; a client

@@ -26,6 +26,7 @@ import numpy as np
 import undrift as ud
 from undrift.engine.simulate import Observer
 from undrift.errors import InputError
+from undrift.oracles import LastBatch
 from undrift.ownership import InUse, locked
 
 from .archive import Archive, from_json, to_json
@@ -39,7 +40,8 @@ EQUAL, BY_SIZE = "equal", "by size"  # the weights of the clients
 AS_THEY_ARE, MOVED = "as they are", "shifted by up to 4 pixels and mirrored at random"  # images of mini-batches
 ONCE_EACH, ANEW = "all clients once before any twice", "drawn anew every round"  # whose turn it is in sequential FL
 WHOLE, HALVES = "of the whole gradient", "of each half of the cut model"  # the norm that is clipped
-FULL, SHORT = "full", "short"  # the last mini-batch of an epoch
+FULL: LastBatch = "full"  # the last mini-batch of an epoch
+SHORT: LastBatch = "short"
 # Fields that came later: with these values, jobs keep the names they had.
 SINCE = {
     "pixels": UNIT,
@@ -69,7 +71,9 @@ class Job:
     data: str
     model: str
     clients: int
-    partition: str  # "exdir:1,10" (classes, α; further options), "iid", "by_group", or "map:<file>" in the data directory
+    partition: (
+        str  # "exdir:1,10" (classes, α; further options), "iid", "by_group", or "map:<file>" in the data directory
+    )
     method: str  # "fedavg" or "sequential_fl"
     eta: float
     steps: int
@@ -85,7 +89,7 @@ class Job:
     images: str = AS_THEY_ARE  # or MOVED
     turns: str = ONCE_EACH  # or ANEW; FedAvg draws anew in any case
     clipping: str = WHOLE  # or HALVES, of the model where the paper cuts it
-    last_batch: str = FULL  # or SHORT
+    last_batch: LastBatch = FULL  # or SHORT
 
     @property
     def key(self) -> str:
@@ -148,9 +152,11 @@ def archive(folder: Path) -> Archive:
 
 
 def outcome(job: Job, folder: Path) -> Outcome | None:
-    """The result of a job, if it is there; a run of the same setting that was evaluated more often, or longer, serves as well."""
+    """The result of a job, if it is there; a run of the same setting that was evaluated more often, or was longer, serves."""
     finer = [every for every in range(job.record_every, 0, -1) if job.record_every % every == 0]
-    longer = [every for every in finer if job.rounds < LONGER and job.rounds % every == 0]  # these evaluate the last round too
+    longer = [
+        every for every in finer if job.rounds < LONGER and job.rounds % every == 0
+    ]  # these evaluate the last round too
     serving = [(job.rounds, every) for every in finer] + [(LONGER, every) for every in longer]
     names = (dataclasses.replace(job, rounds=rounds, record_every=every).name for rounds, every in serving)
     kept = next((kept for name in names if (kept := _kept(name, folder))), None)

@@ -16,6 +16,7 @@ MODULES = (
     "learning_ssl",
     "learning_grid",
     "learning_clipping",
+    "learning_published",
     "learning_cifar",
     "fedavg_local_steps",
     "fedavg_prox",

@@ -49,10 +49,11 @@ def exdir(
     below `min_size` (default 1) receive samples of their own classes; `min_size=0` keeps the raw draw. Classes
     without samples take no part.
 
-    Three details of the authors' published program that the paper does not mention are options. It asks for
-    `min_size` = 10; for `min_clients` = max(⌊⌊C·M/K⌋/5⌋, 1) clients that may hold a class, of K classes (all clients select again
-    until it is so, at most 1000 times here); and with `cap`, a client that already holds N/M samples or more, of N in all, gets
-    nothing of the classes that are shared out after that (they go by their number), unless no client of a class is below it.
+    Three details of the authors' published program that the paper does not mention are options. It asks for `min_size` = 10.
+    It asks for `min_clients` = max(⌊⌊C·M/K⌋/5⌋, 1) clients that may hold a class, of K classes: all clients select again until
+    it is so (here at most 1000 times). And it has a `cap`: a client that already holds N/M samples or more, of N in all, gets
+    nothing of the classes that are shared out after that, in the order of their numbers (here: unless no client of a class is
+    below the cap). It redraws all shares where a client is below `min_size`; here samples are moved, as for every partition.
 
     >>> labels = np.repeat(np.arange(10), 100)
     >>> parts = exdir(labels, clients=20, classes=2, alpha=10.0, seed=0)

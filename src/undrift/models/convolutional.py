@@ -64,8 +64,8 @@ def femnist_cnn_unpadded(classes: int = 62, input: Shape = (28, 28, 1), dtype: D
     """The network of the FedAvg paper's code: 5 × 5 convolutions (32, 64) without padding, each with a max-pool, dense 512.
 
     608,702 parameters for 62 classes, a tenth of `femnist_cnn`. As in that code there is no activation after the convolutions,
-    one ReLU after the first dense layer, and the start is that of Keras (Glorot, biases zero). The paper says no more of it than
-    "two convolutional layers (each followed by a max pooling layer) and two fully connected layers" (section 3.2).
+    one ReLU after the first dense layer, and the start is that of Keras (Glorot, biases zero). The paper says no more than that
+    there are two convolutional layers, each followed by max pooling, and two fully connected ones (section 3.2).
 
     >>> femnist_cnn_unpadded().parameter_count
     608702

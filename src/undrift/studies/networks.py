@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-from .. import models
 from msgspec import Meta
 
+from .. import models
 from ..errors import InputError
 from ..gate import Count, Seed, Whole
 from ..models import Model
@@ -69,11 +68,11 @@ def network(
 
     `model`: softmax_regression, mlp, lenet5, femnist_cnn, femnist_cnn_unpadded or vgg11 (also "vgg11:narrower=8",
     "vgg11:dropout=0.5,dense=normal"), for the shape and the classes of the data. `partition`: how the training split is shared
-    out among `clients` (20), drawn by `data_seed`. `batch`: size of the mini-batches; `last_batch`: that of an epoch is filled up
-    ("full") or has what is left ("short"). `weights`: of the clients in f, "equal" or "by size". `cut`: how many leading layers
-    stay at the client in split learning. `shift`, `mirror`: the images of a mini-batch are moved at random
-    by up to so many pixels in both directions, and mirrored with probability ½. `loss`: "cross_entropy", or "squared" for the
-    squared distance of the outputs from the label's unit vector.
+    out among `clients` (20), drawn by `data_seed`. `batch`: size of the mini-batches; `last_batch`: the last one of an epoch is
+    filled up ("full") or has what is left ("short"). `weights`: of the clients in f, "equal" or "by size". `cut`: how many
+    leading layers stay at the client in split learning. `shift`, `mirror`: the images of a mini-batch are moved at random by up
+    to so many pixels in both directions, and mirrored with probability ½. `loss`: "cross_entropy", or "squared" for the squared
+    distance of the outputs from the label's unit vector.
     """
     from ..data import load  # takes a second: only those wait who need it
     from .partition import drawing

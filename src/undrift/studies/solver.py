@@ -72,7 +72,7 @@ def solver_from(
         positive(clip=clip)
     if clip_cut is not None and (clip is None or isinstance(clip_cut, bool) or clip_cut < 1):
         raise InputError(
-            f"clip_cut is the number of parameters that are clipped by themselves, ≥ 1 and beside clip; got clip_cut={clip_cut!r} "
-            f"and clip={clip!r}: give both, or neither"
+            f"clip_cut, the number of parameters that are clipped by themselves, is at least 1 and stands beside clip; got "
+            f"clip_cut={clip_cut!r} and clip={clip!r}: give both, or neither"
         )
     return None if not weight_decay and clip is None else ClippedDecayedSgd(weight_decay, clip, clip_cut)

@@ -119,7 +119,8 @@ class MiniBatch(Oracle):
 
     def _place(self, n: Any, step: jax.Array) -> jax.Array:
         """Where in the order of its epoch each component of this step's batch stands; past the end where there is none."""
-        return (step % self._batches(n))[..., None] * self.size + jnp.arange(self.size)
+        places = jnp.arange(self.size).reshape(*(1 for _ in step.shape), -1)
+        return (step % self._batches(n))[..., None] * self.size + places
 
     def smallest(self, sizes: np.ndarray) -> np.ndarray:
         """How many components the smallest batch of an epoch has, for clients with so many."""

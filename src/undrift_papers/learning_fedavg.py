@@ -1,8 +1,8 @@
 """FedAvg paper, figure 4: characters by their writers, against the same samples dealt out at random.
 
-The paper's network is known from its code alone (akash-07/optml-project): `femnist_cnn_unpadded`, with clients weighted by their
-samples. Beside it runs the network of LEAF, where the data come from. That code, as it stands now, also puts one and the same
-client into every cohort, as in the paper's toy experiment; the paper says that 20 random clients are sampled, and so it is here.
+The paper's network is known from its code alone (akash-07/optml-project): `femnist_cnn_unpadded`, with clients weighted by
+their samples. Beside it runs the network of LEAF, where the data come from. That code, as it stands now, also puts one and
+the same client into every cohort, as in the paper's toy experiment; the paper says that 20 clients are sampled at random.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from undrift_papers.data import Data
 from undrift_papers.item import reduced
 from undrift_papers.jobs import Job, Outcome
 from undrift_papers.learning_costs import costs
+from undrift_papers.learning_published import job_of, rows_of
 from undrift_papers.learning_table import Cell, cell_jobs, cells, table_of
 from undrift_papers.registry import all_items
 from undrift_papers.reproduce import reproduce
@@ -63,10 +64,21 @@ def test_a_job_that_was_evaluated_more_often_serves(tmp_path: Path, monkeypatch:
     )  # 3, 9, … were not evaluated
 
 
+def test_the_first_rounds_of_a_longer_job_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "LONGER", 12)
+    known = jobs.finish(SMALL, tmp_path / "jobs")
+    monkeypatch.setattr(jobs, "_run", lambda *_: pytest.fail("it was run a second time"))
+    shorter = jobs.finish(dataclasses.replace(SMALL, rounds=8), tmp_path / "jobs")
+    assert shorter.rounds.tolist() == [0, 4, 8]
+    assert np.array_equal(shorter.accuracy, known.accuracy[:3])
+    assert jobs.outcome(dataclasses.replace(SMALL, rounds=7), tmp_path / "jobs") is None  # round 7 was not evaluated
+
+
 def test_every_part_of_a_setting_makes_another_job() -> None:
     changes = {"data": "mnist", "eta": 0.1, "steps": 6, "rounds": 13, "seed": 4, "clip": 10.0, "method": "sequential_fl",
                "partition": "iid", "batch": 10, "weight_decay": 0.0, "cohort": 4, "record_every": 2,
-               "pixels": "-1 to 1", "weights": "by size", "images": jobs.MOVED, "turns": jobs.ANEW}  # fmt: skip
+               "pixels": "-1 to 1", "weights": "by size", "images": jobs.MOVED, "turns": jobs.ANEW,
+               "clipping": jobs.HALVES, "last_batch": jobs.SHORT, "model": "vgg11:narrower=8"}  # fmt: skip
     names = {SMALL.name, *(dataclasses.replace(SMALL, **{key: value}).name for key, value in changes.items())}
     assert len(names) == len(changes) + 1
 
@@ -150,7 +162,42 @@ def test_the_claims_of_table_3_hold_for_the_printed_figures_and_fail_for_the_opp
     assert all(verdict["explanation"] for verdict in orders)
 
 
-@pytest.mark.parametrize("name", ["ssl/fig8", "ssl/table7", "ssl/fig6", "fedavg/fig4", "ssl/fig2"])
+def test_the_published_details_change_what_they_say_and_nothing_else() -> None:
+    values = {setting.key: setting.value for setting in all_items()["ssl/published-code"].settings("paper")}
+    for row in rows_of(values):
+        own, their = (dataclasses.asdict(job_of(values, row, code)) for code in ("ours", "as published code"))
+        changed = {key: value for key, value in their.items() if value != own[key]}
+        assert changed.pop("partition") == f"exdir:{row.classes},10,min_size=10,min_clients={10 * row.classes},cap=true"
+        assert changed.pop("last_batch") == "short"
+        clipped = {"clipping": jobs.HALVES} if row.classes == 2 else {}
+        assert changed == ({"weights": "by size"} if row.method == "FedAvg" else {"turns": jobs.ANEW, **clipped})
+
+
+def test_the_claims_on_the_published_details_can_fail() -> None:
+    item = all_items()["ssl/published-code"]
+    values = {setting.key: setting.value for setting in item.settings("paper")}
+    claims = [claim for claim in item.claims if "paper" in claim.scales]
+
+    def verdicts(moved: float) -> list[bool]:
+        table: dict[str, list[object]] = {}
+        for row in rows_of(values):
+            for code, accuracy in (
+                ("ours", 90.0),
+                ("as published code", 90.0 + (moved if row.method == "FedAvg" else -moved)),
+            ):
+                better = 1.0 if row.method == "SSL" else 0.0
+                cells = {**dataclasses.asdict(row), "code": code, "accuracy": accuracy + better, "deviation": 1.0}
+                for key, cell in cells.items():
+                    table.setdefault(key, []).append(cell)
+        return [claim.verdict(Data({"ends": table}))["holds"] for claim in claims]
+
+    assert all(verdicts(0.2))
+    assert not any(verdicts(1.5))
+
+
+@pytest.mark.parametrize(
+    "name", ["ssl/fig8", "ssl/table7", "ssl/fig6", "fedavg/fig4", "ssl/fig2", "ssl/published-code"]
+)
 def test_every_training_item_has_every_setting_it_asks_for(name: str) -> None:
     item = all_items()[name]
     for scale in ("quick", "short", "paper"):

@@ -208,7 +208,8 @@ _SETTING: tuple[Setting, ...] = (
 _QUICK: tuple[Setting, ...] = (
     *without(digits_setting(), "rounds", "step sizes", "local steps"),
     reduced("classes per client", [1]),
-    reduced("rounds", 200),
+    reduced("rounds", 100),
+    reduced("last rounds", 50),
     reduced("evaluated every", 4),
     reduced("step sizes", _QUICK_STEP_SIZES, "FedAvg, SSL"),
     reduced("published code", {**DETAILS, "partition": "exdir:{classes},10,min_size=5,min_clients={least},cap=true"}),

@@ -93,11 +93,11 @@ class MiniBatch(Oracle):
             place = _for_each(lambda k: jax.random.uniform(k, (self.size,), jnp.float32), key, step)
             return jnp.minimum((place * n).astype(jnp.int32), n - 1)
         if self.last == "short":
-            keys = jnp.moveaxis(_for_each(device_shuffle_keys, key, step // self._batches(n)), (-2, -1), (0, 1))[
-                ..., None
-            ]
-            place = jnp.minimum(self._place(n, step), n - 1)
-            return swap_or_not(place, n, keys[:, 0] % jnp.asarray(n, jnp.uint32), keys[:, 1], jnp)
+            keys = _for_each(device_shuffle_keys, key, step // self._batches(n))
+            first, second = jnp.moveaxis(keys, (-1, -2), (0, 1))[..., None]
+            return swap_or_not(
+                jnp.minimum(self._place(n, step), n - 1), n, first % jnp.asarray(n, jnp.uint32), second, jnp
+            )
         # Position in an endless walk through the data. A batch meets at most two epochs, each with its own order; a client
         # smaller than the batch goes around in the second order until the batch is full.
         places = jnp.arange(self.size).reshape(*(1 for _ in step.shape), -1)
@@ -171,9 +171,9 @@ def minibatch(size: int, replace: bool = False, last: LastBatch = "full") -> Min
     independently.
 
     last: of the batches of an epoch. "full": it is filled up from the next epoch's order, so that all are of one size. "short":
-    it has what is left, n_i mod b components, and counts as much as the others (as loaders of deep-learning libraries do it, if
-    they are not told to drop it); a batch larger than the data is all of the data. Such a batch weighs its components more than
-    others do, so G_i at a step by itself is unbiased, and the sum over an epoch is not quite ∇f_i.
+    it has what is left, n_i mod b components, and counts as much as the others, as loaders of deep-learning libraries do it
+    unless they are told to drop it; a batch larger than the data is all of the data. G_i is unbiased at every step all the
+    same, but its mean over an epoch, in which the components of a short batch count more, is not quite ∇f_i.
     """
     size = check_value("the size of a mini-batch", size, Count)
     replace = check_value("replace", replace, bool)

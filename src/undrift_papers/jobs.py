@@ -71,9 +71,7 @@ class Job:
     data: str
     model: str
     clients: int
-    partition: (
-        str  # "exdir:1,10" (classes, α; further options), "iid", "by_group", or "map:<file>" in the data directory
-    )
+    partition: str  # "exdir:1,10" (classes, α; options), "iid", "by_group", or "map:<file>" in the data directory
     method: str  # "fedavg" or "sequential_fl"
     eta: float
     steps: int

@@ -53,8 +53,8 @@ class Architecture(NamedTuple):
         return unraveler(self.net, str(x.dtype))(jnp.asarray(x))
 
     def losses(self, x: jax.Array, inputs: jax.Array, targets: jax.Array, key: jax.Array | None = None) -> jax.Array:
-        """One number per sample of a batch; with a key as training sees it, if the network draws."""
-        drawn = {} if key is None or not self.net.random else {"key": key}
+        """One number per sample of a batch; with a key (of a network that draws) as training sees it."""
+        drawn = {} if key is None else {"key": key}
         return self.criterion.loss(self.net.apply(self.unravel(x), inputs, **drawn), targets)
 
     @property

@@ -169,24 +169,24 @@ def _claims(values: dict[str, Any], scales: tuple[Scale, ...]) -> tuple[Claim, .
 
 
 def draw_rows(data: Data) -> Figure:
-    """Ours and theirs side by side, with the spread over rounds."""
+    """By how much their details move each run, in units of the spread over rounds; within the band, no more than that."""
     rows = [Row(*found) for found in dict.fromkeys(zip(*(data["ends"][k].tolist() for k in _KEYS), strict=True))]
-    figure, axes = panels(1, 1, width=7.2, height=0.42 * len(rows) + 0.9)
+    figure, axes = panels(1, 1, width=7.2, height=0.36 * len(rows) + 0.7)
     axis = axes[0, 0]
+    axis.axvspan(-1, 1, color="#dddddd", alpha=0.6, linewidth=0)
+    axis.axvline(0, color="#777777", linewidth=0.8)
     for number, row in enumerate(rows):
-        for code, place in ((OURS, -0.14), (THEIRS, 0.14)):
-            mean, spread = _end(data, row, code)
-            shown = {"color": COLOURS[row.method], "markersize": 5.5, "elinewidth": 1.2, "capsize": 2}
-            face = COLOURS[row.method] if code == OURS else "white"
-            axis.errorbar(mean, number + place, xerr=spread, fmt="o", markerfacecolor=face, **shown)
-    for code, face in ((OURS, "#555555"), (THEIRS, "white")):
-        axis.plot([], [], "o", color="#555555", markerfacecolor=face, label=code)
+        (own, spread), (their, other) = _end(data, row, OURS), _end(data, row, THEIRS)
+        axis.plot((their - own) / np.hypot(spread, other), number, "o", color=COLOURS[row.method], markersize=6.5)
+        words = f"{own:.2f} → {their:.2f} %"
+        axis.annotate(words, (1.02, number), xycoords=("axes fraction", "data"), va="center", fontsize=8.5)
     axis.set_yticks(range(len(rows)), [row.label for row in rows])
     axis.set_ylim(len(rows) - 0.5, -0.5)
-    axis.set_xlabel(f"test accuracy, mean and spread over the last {data.setting['last rounds']} rounds, %")
+    widest = max(2.0, 1.1 * max(abs(line) for line in np.ravel([axis.dataLim.x0, axis.dataLim.x1])))
+    axis.set_xlim(-widest, widest)
+    axis.set_xlabel(f"(as published code − ours) / spread over the last {data.setting['last rounds']} rounds of both")
     axis.grid(visible=True)
     axis.set_axisbelow(True)
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
     return figure
 
 

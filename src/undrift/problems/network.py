@@ -61,8 +61,9 @@ class NetworkLoss(ClientLoss):
     @property
     def drawn(self) -> jax.Array | None:
         """The key of what the network itself draws, if it does and the samples are seen as training sees them."""
-        draws = self.key is not None and self.architecture.net.random
-        return jax.random.fold_in(self.key, DROPOUT) if draws else None
+        if self.key is None or not self.architecture.net.random:
+            return None
+        return jax.random.fold_in(self.key, DROPOUT)
 
     def varied(self, key: jax.Array, step: Any) -> NetworkLoss:
         if not self.architecture.varies:

@@ -26,6 +26,7 @@ import numpy as np
 import undrift as ud
 from undrift.engine.simulate import Observer
 from undrift.errors import InputError
+from undrift.oracles import LastBatch
 from undrift.ownership import InUse, locked
 
 from .archive import Archive, from_json, to_json
@@ -38,14 +39,27 @@ UNIT, SIGNED, STANDARD = "0 to 1", "-1 to 1", "mean 0, variance 1"  # what is fe
 EQUAL, BY_SIZE = "equal", "by size"  # the weights of the clients
 AS_THEY_ARE, MOVED = "as they are", "shifted by up to 4 pixels and mirrored at random"  # images of mini-batches
 ONCE_EACH, ANEW = "all clients once before any twice", "drawn anew every round"  # whose turn it is in sequential FL
+WHOLE, HALVES = "of the whole gradient", "of each half of the cut model"  # the norm that is clipped
+FULL: LastBatch = "full"  # the last mini-batch of an epoch
+SHORT: LastBatch = "short"
 # Fields that came later: with these values, jobs keep the names they had.
 SINCE = {
     "pixels": UNIT,
     "weights": EQUAL,
     "images": AS_THEY_ARE,
     "turns": ONCE_EACH,
+    "clipping": WHOLE,
+    "last_batch": FULL,
 }
-WORDS = {SIGNED: "-signed", STANDARD: "-standard", BY_SIZE: "-by_size", MOVED: "-moved", ANEW: "-anew"}
+WORDS = {
+    SIGNED: "-signed",
+    STANDARD: "-standard",
+    BY_SIZE: "-by_size",
+    MOVED: "-moved",
+    ANEW: "-anew",
+    HALVES: "-halves",
+    SHORT: "-short",
+}
 TRAIN_SAMPLE = 500
 
 
@@ -56,7 +70,7 @@ class Job:
     data: str
     model: str
     clients: int
-    partition: str  # "exdir:1,10" (classes, α), "iid", "by_group", or "map:<file>" in the data directory
+    partition: str  # "exdir:1,10" (classes, α; options), "iid", "by_group", or "map:<file>" in the data directory
     method: str  # "fedavg" or "sequential_fl"
     eta: float
     steps: int
@@ -71,6 +85,8 @@ class Job:
     weights: str = EQUAL  # or BY_SIZE
     images: str = AS_THEY_ARE  # or MOVED
     turns: str = ONCE_EACH  # or ANEW; FedAvg draws anew in any case
+    clipping: str = WHOLE  # or HALVES, of the model where the paper cuts it
+    last_batch: LastBatch = FULL  # or SHORT
 
     @property
     def key(self) -> str:
@@ -88,10 +104,16 @@ class Job:
     @property
     def family(self) -> str:
         """What the names of jobs begin with that may differ in their length and seed (and in what only the hash says)."""
-        shared = self.partition.split("/")[-1].removesuffix(".json").replace(":", "").replace(",", "-")
+        shared, model = (_plain(words) for words in (self.partition.split("/")[-1].removesuffix(".json"), self.model))
         clip = "" if self.clip is None else "-clip"
-        clip += "".join(WORDS.get(word, "") for word in (self.pixels, self.weights, self.images, self.turns))
-        return f"{self.data}-{self.model}-m{self.clients}-{shared}-{self.method}-K{self.steps}-eta{self.eta:g}{clip}"
+        chosen = (self.pixels, self.weights, self.images, self.turns, self.clipping, self.last_batch)
+        clip += "".join(WORDS.get(word, "") for word in chosen)
+        return f"{self.data}-{model}-m{self.clients}-{shared}-{self.method}-K{self.steps}-eta{self.eta:g}{clip}"
+
+
+def _plain(words: str) -> str:
+    """Words with options, as part of a file's name."""
+    return words.replace(":", "").replace(",", "-").replace("=", "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,7 +246,8 @@ def build_problem(job: Job) -> Any:
         parts,
         test=test,
         batch=job.batch,
-        weights=[len(part) for part in parts] if job.weights == BY_SIZE else None,
+        last_batch=job.last_batch,
+        weights=BY_SIZE if job.weights == BY_SIZE else None,
         augment=ud.problems.Augment(shift=4, mirror=True, fill=black) if job.images == MOVED else None,
         train_sample=TRAIN_SAMPLE,
     )
@@ -278,7 +301,9 @@ def _run(job: Job, place: Path, observe: Observer | None) -> dict[str, bytes]:
 
     place.mkdir(parents=True, exist_ok=True)
     pace = _Pace(observe)
-    method = ud.METHODS[job.method](eta=job.eta, solver=solver_from(job.weight_decay, job.clip))
+    problem = build_problem(job)
+    clip_cut = _boundary(problem) if job.clipping == HALVES else None
+    method = ud.METHODS[job.method](eta=job.eta, solver=solver_from(job.weight_decay, job.clip, clip_cut))
     everyone = job.cohort >= job.clients
     in_turn = method.recipe.ordered
     permuted = in_turn and job.turns == ONCE_EACH and not everyone
@@ -287,7 +312,7 @@ def _run(job: Job, place: Path, observe: Observer | None) -> dict[str, bytes]:
     draw = ud.plan.permuted if permuted else ud.plan.uniform
     result = ud.run(
         method,
-        build_problem(job),
+        problem,
         rounds=job.rounds,
         steps=job.steps,
         participation=None
@@ -311,6 +336,12 @@ def _run(job: Job, place: Path, observe: Observer | None) -> dict[str, bytes]:
         "versions": versions(),
     }
     return {HISTORY: _history(result), SUMMARY: to_json(summary)}
+
+
+def _boundary(problem: Any) -> int:
+    """Of how many parameters the client's half consists where the paper cuts the model."""
+    halves: tuple[Any, Any] = problem.architecture.net.split()
+    return int(halves[0].parameter_count)
 
 
 def _history(result: Any) -> bytes:

@@ -47,9 +47,9 @@ def _round(
 
 def _blank(data: str, model: str, clients: int, batch: int, cut: int | None) -> Any:
     """A problem of these shapes: a batch of black images for every client."""
-    from undrift.studies.networks import MODELS
+    from undrift.studies.networks import model_maker
 
     about = ud.data.entry(data)
-    net = MODELS[model](classes=len(about.class_names), input=about.sample_shape)
+    net = model_maker(model)(classes=len(about.class_names), input=about.sample_shape)
     images, labels = np.zeros((batch, *about.sample_shape), np.float32), np.zeros(batch, np.int64)
     return ud.problems.network(net, (images, labels), [np.arange(batch)] * clients, batch=batch, cut=cut)

@@ -22,6 +22,7 @@ MODULES = (
     "learning_variants",
     "learning_grid",
     "learning_clipping",
+    "learning_published",
     "learning_cifar",
     "learning_fair",
     "fedavg_local_steps",

@@ -12,7 +12,9 @@ import pytest
 
 import undrift as ud
 from undrift.command import devices
+from undrift.command.setting import problem_words
 from undrift.studies.method import StudyMethod
+from undrift.studies.networks import is_convolutional, model_maker
 from undrift.studies.solver import solver_from
 from undrift.studies.study import Study
 
@@ -163,3 +165,21 @@ def test_the_loss_of_a_network_can_be_said(cli):
     assert 0.5 < final["accuracy"] <= 1
     assert final["loss"] < 0.5  # of outputs that are zero
     assert cli("run", "--method", "fedavg", *NETWORK[:1], "network:loss=square", "--out", "s").code == 2
+
+
+def test_a_model_is_a_word_with_options_too():
+    words = problem_words("network:model=vgg11:narrower=8,dropout=0.5,batch=5,last_batch=short,weights=by size")
+    assert words == {
+        "name": "network",
+        "model": "vgg11:narrower=8,dropout=0.5",
+        "batch": 5,
+        "last_batch": "short",
+        "weights": "by size",
+    }
+    assert is_convolutional(words["model"])
+    assert not is_convolutional("mlp")
+    assert model_maker(words["model"])(classes=10, input=(32, 32, 3)).random
+    with pytest.raises(ud.InputError, match="dropout must be a number ≥ 0 and < 1"):
+        model_maker("vgg11:dropout=1")
+    with pytest.raises(ud.InputError, match="lenet5"):
+        model_maker("lenet5:narrower=8")

@@ -67,6 +67,41 @@ def _walk(oracle, n, key):
     return jax.vmap(lambda step: oracle.indices(n, key, step))(jnp.arange(12))
 
 
+@pytest.mark.parametrize(("n", "size"), [(8, 3), (3, 7), (1, 2), (6, 6), (7, 2)])
+def test_an_epoch_whose_last_batch_is_short_has_every_component_once(n, size):
+    oracle, key, steps = ud.oracles.minibatch(size, last="short"), jax.random.key(2), np.arange(3 * -(-n // size))
+    drawn, present = np.asarray(_indices(oracle, n, key, steps)), np.asarray(oracle.present(n, steps))
+    epochs = np.split(np.arange(len(steps)), 3)
+    walks = [np.concatenate([drawn[k][present[k]] for k in epoch]) for epoch in epochs]
+    assert all(sorted(walk) == list(range(n)) for walk in walks)
+    assert present.sum(axis=1)[epochs[0]].tolist() == [size] * (n // size) + [n % size] * (n % size > 0)
+    if n > 5:
+        assert len({tuple(walk) for walk in walks}) > 1
+
+
+@partial(jax.jit, static_argnums=0)
+def _indices(oracle, n, key, steps):
+    return oracle.indices(n, key, steps)
+
+
+@pytest.mark.parametrize("name", ["least squares", "logistic", "custom"])
+def test_a_short_batch_is_the_mean_of_what_it_has(name):
+    problem, oracle = problems()[name], ud.oracles.minibatch(3, last="short")
+    with precision.scope("float64"):
+        loss, x, key = client(problem, 1), jnp.asarray(X), jax.random.key(1)
+        found = jax.jit(jax.vmap(lambda k: oracle.gradient(loss, x, key, k)))(jnp.arange(3))
+        # Batches of 3, 3 and 2 of 8: weighted by their sizes they are the full gradient.
+        np.testing.assert_allclose(np.array([3, 3, 2]) @ found / 8, loss.gradient(x), rtol=1e-11, atol=1e-12)
+
+
+def test_the_last_batch_of_what_has_no_epochs():
+    with pytest.raises(ud.InputError, match="with replacement there are no epochs"):
+        ud.oracles.minibatch(3, replace=True, last="short")
+    with pytest.raises(ud.InputError, match="last"):
+        ud.oracles.minibatch(3, last="long")
+    assert str(ud.oracles.minibatch(3, last="short")) == "minibatch(3, last=short)"
+
+
 def mean_of_draws(oracle, loss, x, draws=20000):
     """Mean and standard error over keys."""
     with precision.scope("float64"):

@@ -128,3 +128,38 @@ def test_agrees_in_kind_with_published_maps(real_data: Path, name: str, classes:
     spread = np.sqrt(500 * classes / 10 * (1 - classes / 10))
     for clients_of_class in popularity:
         assert np.abs(clients_of_class - 50 * classes).max() < 4.5 * spread
+
+
+def test_clients_that_have_their_share_get_nothing_more() -> None:
+    """With the cap, who holds fewer classes than it may had N/M samples before the missing ones were shared out."""
+    labels = np.repeat(np.arange(10), 60)
+    parts = data.exdir(labels, clients=20, classes=2, alpha=1.0, seed=3, cap=True, min_size=0)
+    counts = label_counts(parts, labels, 10)
+    plain = label_counts(data.exdir(labels, clients=20, classes=2, alpha=1.0, seed=3, min_size=0), labels, 10)
+    assert counts.sum() == labels.size
+    before = np.cumsum(counts, axis=1) - counts
+    alone = [
+        c for c in range(10) if not np.any((counts[:, c] > 0) & (before[:, c] < 30))
+    ]  # all of its clients were full
+    for client, c in zip(*np.nonzero(counts), strict=True):
+        assert before[client, c] < 30 or c in alone
+    assert counts.sum(axis=1).max() < plain.sum(axis=1).max()
+    assert np.count_nonzero(counts) < np.count_nonzero(plain)
+
+
+def test_every_class_has_as_many_clients_as_asked_for() -> None:
+    labels = np.repeat(np.arange(5), 40)
+    masks = [label_counts(data.exdir(labels, 20, 1, 50.0, seed=s, min_clients=3), labels, 5) > 0 for s in range(20)]
+    assert min(mask.sum(axis=0).min() for mask in masks) == 3
+    fewest = [
+        (label_counts(data.exdir(labels, 20, 1, 50.0, seed=s), labels, 5) > 0).sum(axis=0).min() for s in range(20)
+    ]
+    assert min(fewest) < 3  # it makes a difference
+
+
+def test_clients_of_a_class_that_cannot_be() -> None:
+    labels = np.repeat(np.arange(5), 40)
+    with pytest.raises(data.PartitionError, match=r"min_clients=5 cannot be reached: .* Take min_clients <= 4"):
+        data.exdir(labels, 20, 1, 1.0, min_clients=5)
+    with pytest.raises(data.PartitionError, match="in 1000 selections of classes some class always had fewer than"):
+        data.exdir(np.repeat(np.arange(20), 10), 100, 1, 1.0, min_clients=5)

@@ -76,6 +76,56 @@ def test_any_pair_of_init_and_apply_fits(digits: Any, parts: list[np.ndarray]) -
     assert result.history["accuracy"][-1] > 0.5
 
 
+THINNING = ud.models.Model(
+    "thinning",
+    (ud.models.Flatten(images=True), ud.models.Dropout("dropout1", 0.5), ud.models.Dense("dense1", 10)),
+    (8, 8, 1),
+)
+
+
+def test_dropout_draws_in_training_and_nowhere_else(digits: Any, parts: list[np.ndarray]) -> None:
+    thinned, plain = (ud.problems.network(m, digits.train, parts, test=digits.test) for m in (THINNING, MODEL))
+    arguments = {"rounds": 2, "steps": 3, "participation": ud.plan.uniform(3), "oracle": INDEPENDENT}
+    a, b = ud.run(ud.fedavg(eta=0.2), thinned, **arguments), ud.loopback(ud.fedavg(eta=0.2), thinned, **arguments)
+    np.testing.assert_allclose(a.x, b.x, atol=1e-6)  # message passing drops the same
+    other = ud.run(ud.fedavg(eta=0.2), plain, **arguments)
+    assert a.history["loss"][0] == pytest.approx(other.history["loss"][0], rel=1e-6)
+    assert np.abs(a.x - other.x).max() > 1e-3
+    np.testing.assert_allclose(thinned.gradient(a.x), plain.gradient(a.x), atol=1e-6)
+
+
+def test_a_pair_whose_apply_takes_a_key_gets_one_in_training(digits: Any, parts: list[np.ndarray]) -> None:
+    def apply(params: Any, images: jax.Array, key: jax.Array | None = None) -> jax.Array:
+        return THINNING.apply(params, images, key)
+
+    own = ud.problems.network((THINNING.init, apply), digits.train, parts)
+    known = ud.problems.network(THINNING, digits.train, parts)
+    a, b = (ud.run(ud.fedavg(eta=0.2), p, rounds=1, steps=2, oracle=INDEPENDENT).x for p in (own, known))
+    np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_a_last_batch_that_is_short_is_the_mean_of_what_it_has(digits: Any) -> None:
+    """Five samples in batches of three: the second batch of an epoch has two."""
+    problem = ud.problems.network(MODEL, digits.train, [np.arange(5)], batch=3, last_batch="short")
+    oracle, key, x = problem.default_oracle, jax.random.key(1), jnp.asarray(problem.initial(0))
+    assert str(oracle) == "minibatch(3, last=short)"
+    found = jax.jit(lambda step: oracle.gradient(problem.loss_of(0), x, key, step))
+    order = np.asarray(oracle.indices(5, key, jnp.arange(2)))
+    for step, batch in enumerate((order[0], order[1, :2])):
+        expected = ud.problems.network(MODEL, digits.train, [batch]).gradient(np.asarray(x))
+        np.testing.assert_allclose(found(step), expected, atol=1e-6)
+    result = ud.run(ud.fedavg(eta=0.5), problem, rounds=1, steps=2)
+    assert result.history["gradients"][-1] == 2
+
+
+def test_weights_by_size(digits: Any, parts: list[np.ndarray]) -> None:
+    by_size = ud.problems.network(MODEL, digits.train, parts, weights="by size")
+    sizes = np.array([len(part) for part in parts])
+    np.testing.assert_allclose(by_size.weights, sizes / sizes.sum(), rtol=1e-6)
+    with pytest.raises(ud.InputError, match="one per client, or the word 'by size'; got 'by samples'"):
+        ud.problems.network(MODEL, digits.train, parts, weights="by samples")
+
+
 @pytest.mark.parametrize("name", ["ssl", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sflv1", "sflv2"))])
 def test_message_passing_agrees(name: str, digits: Any, parts: list[np.ndarray]) -> None:
     problem = ud.problems.network(MODEL, digits.train, parts, test=digits.test, cut=1)
@@ -129,6 +179,12 @@ def bad_cases(d: Any, parts: list[np.ndarray]) -> dict[str, Any]:
         "one label per sample": lambda: ud.problems.network(MODEL, (d.train.x, d.train.y[:5]), parts),
         "this problem is not cut": lambda: ud.run(
             ud.ssl(eta=0.1), ud.problems.network(MODEL, d.train, parts), rounds=1
+        ),
+        "exchanges full mini-batches": lambda: ud.run(
+            ud.ssl(eta=0.1), ud.problems.network(MODEL, d.train, parts, cut=1, last_batch="short"), rounds=1
+        ),
+        "dropout draws: use a model without it": lambda: ud.run(
+            ud.ssl(eta=0.1), ud.problems.network(THINNING, d.train, parts, cut=1), rounds=1
         ),
         "mini-batches of the problem's batch": lambda: ud.run(
             ud.ssl(eta=0.1), ud.problems.network(MODEL, d.train, parts, cut=1), rounds=1, oracle=ud.oracles.full()

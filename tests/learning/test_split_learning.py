@@ -10,6 +10,8 @@ import optax
 import pytest
 
 import undrift as ud
+from undrift.studies.method import StudyMethod
+from undrift.studies.solver import solver_from
 
 CLIENTS = 3
 UNEQUAL = [1, 3, 2]
@@ -72,3 +74,24 @@ def test_the_same_in_single_precision(method: Any, twin: str, cut: int) -> None:
     split = play(method(eta=0.1, solver=decayed_sgd), lenet_problem("float32", cut)).x
     assert split.dtype == np.float32
     np.testing.assert_allclose(split, uncut(twin, "float32"), rtol=0, atol=1e-5)
+
+
+def test_clipping_by_halves_is_what_a_cut_model_does() -> None:
+    """SSL clips each half by itself; so does sequential FL on the uncut model with `clip_cut` where the cut is."""
+    boundary = ud.models.lenet5(input=(16, 16, 1)).split()[0].parameter_count
+    given = {"oracle": INDEPENDENT}
+    cut = play(ud.ssl(eta=0.1, solver=solver_from(clip=0.05)), lenet_problem("float64", PAPER_CUT), **given).x
+    halves, whole = (
+        play(ud.sequential_fl(eta=0.1, solver=solver), lenet_problem("float64", None), **given).x
+        for solver in (solver_from(clip=0.05, clip_cut=boundary), solver_from(clip=0.05))
+    )
+    np.testing.assert_allclose(halves, cut, rtol=0, atol=1e-10)
+    assert np.abs(whole - cut).max() > 1e-4
+
+
+def test_a_cut_of_clipping_needs_clipping() -> None:
+    with pytest.raises(ud.InputError, match="stands beside clip"):
+        solver_from(1e-4, clip_cut=10)
+    with pytest.raises(ud.InputError, match="clips each half of the model by itself already"):
+        StudyMethod.of({"name": "ssl", "eta": 0.1, "clip": 1.0, "clip_cut": 10}).make()
+    assert str(solver_from(1e-4, 10, 2572)) == "sgd(weight_decay=0.0001, clip=10, clip_cut=2572)"

@@ -15,6 +15,7 @@ FACTORIES = {
     "lenet5": models.lenet5,
     "lenet5_odd": partial(models.lenet5, input=(27, 29, 1)),
     "femnist_cnn": partial(models.femnist_cnn, input=(12, 12, 1)),
+    "femnist_cnn_unpadded": partial(models.femnist_cnn_unpadded, input=(18, 16, 1)),
     "vgg11": models.vgg11,
     "mlp": partial(models.mlp, (16, 8), input=(6, 6, 1)),
     "softmax_regression": models.softmax_regression,
@@ -34,7 +35,10 @@ def start(model, batch=3):
         (models.lenet5(), 44_426),
         (models.lenet5(input=(32, 32, 1)), 61_706),  # the count of textbooks, whose images are 32 × 32
         (models.vgg11(), 9_750_922),
+        (models.vgg11(narrower=8), 153_530),
+        (models.vgg11(dropout=0.5, dense="normal"), 9_750_922),
         (models.femnist_cnn(), 6_603_710),
+        (models.femnist_cnn_unpadded(), 608_702),
         (models.mlp(), 199_210),
         (models.softmax_regression(), 7_850),
     ],
@@ -97,7 +101,7 @@ def test_halves_can_be_cut_again():
     assert server.activation_shape(1, batch=7) == model.activation_shape(5, batch=7)
 
 
-@pytest.mark.parametrize("name", ["lenet5", "lenet5_odd", "femnist_cnn"])
+@pytest.mark.parametrize("name", ["lenet5", "lenet5_odd", "femnist_cnn", "femnist_cnn_unpadded"])
 def test_both_routes_give_the_same_network(name):
     model = FACTORIES[name]()
     params, images = start(model, batch=2)
@@ -119,6 +123,48 @@ def test_lenet5_is_convolution_relu_pool_as_written_in_textbooks():
         x = jax.nn.relu(x @ weight.T + bias.reshape(1, -1))
     logits = x @ dense[-1].weight.T + dense[-1].bias.reshape(1, -1)
     np.testing.assert_allclose(model.apply(params, images), logits, rtol=1e-4, atol=1e-6)
+
+
+def test_the_unpadded_network_has_no_activation_after_its_convolutions():
+    model = FACTORIES["femnist_cnn_unpadded"]()
+    params, images = start(model)
+    _, conv1, _, conv2, _, _, first, second = params
+    x = images - 0.5  # with signs, so that a ReLU would be seen
+    for weight in (conv1.weight, conv2.weight):
+        x = jax.lax.conv_general_dilated(x, weight, (1, 1), "VALID", dimension_numbers=("NHWC", "OIHW", "NHWC"))
+        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    x = jax.nn.relu(x.transpose(0, 3, 1, 2).reshape(len(x), -1) @ first.weight.T)
+    np.testing.assert_allclose(model.apply(params, images - 0.5), x @ second.weight.T, rtol=1e-4, atol=1e-6)
+
+
+def thinning(rate=0.5):
+    layers = (models.Flatten(images=True), models.Dense("dense1", 400), models.Dropout("dropout1", rate))
+    return models.Model("thinning", layers, (3,))
+
+
+def test_dropout_drops_while_training_only():
+    model = thinning(0.25)
+    params, rows = start(model, batch=50)
+    still = model.apply(params, rows)
+    np.testing.assert_array_equal(still, thinning(0.0).apply(params, rows))
+    seen = model.apply(params, rows, jax.random.key(1))
+    kept = np.asarray(seen) != 0
+    assert abs(kept.mean() - 0.75) < 0.02  # of 20,000 entries
+    np.testing.assert_allclose(seen[kept], still[kept] / 0.75, rtol=1e-6)
+    assert not np.array_equal(seen, model.apply(params, rows, jax.random.key(2)))
+    assert model.random
+    assert not thinning(0.0).random
+
+
+def test_vgg11_as_published_drops_behind_its_hidden_dense_layers_and_starts_narrow():
+    model = models.vgg11(narrower=16, dropout=0.5, dense="normal")
+    assert model.layer_names[model.paper_cut - 1] == "pool3"
+    layers = dict(zip(model.layer_names, model.init(jax.random.key(0)), strict=True))
+    assert list(layers)[-5:] == ["dense1", "dropout1", "dense2", "dropout2", "dense3"]
+    assert layers["dropout1"] == ()
+    np.testing.assert_allclose(layers["dense2"].weight.std(), 0.01, rtol=0.1)
+    assert not layers["dense2"].bias.any()
+    assert models.vgg11(narrower=16).layer_names == models.vgg11().layer_names
 
 
 @pytest.mark.parametrize("name", ["lenet5", "mlp"])
@@ -157,6 +203,17 @@ def test_parameters_start_as_in_pytorch():
         assert abs(values).max() > 0.6 * bound
     np.testing.assert_allclose(layers["dense1"].weight.std(), 256**-0.5 / 3**0.5, rtol=0.02)
     assert abs(layers["dense1"].weight.mean()) < 1e-3
+
+
+def test_parameters_start_as_in_keras():
+    model = models.femnist_cnn_unpadded(classes=10)
+    params, _ = start(model)
+    layers = dict(zip(model.layer_names, params, strict=True))
+    for values, fans in ((layers["conv1"].weight, 25 + 32 * 25), (layers["dense1"].weight, 1024 + 512)):
+        bound = (6 / fans) ** 0.5
+        assert 0.95 * bound < abs(values).max() <= bound
+    assert not layers["pool2"].any()
+    assert not layers["dense2"].bias.any()
 
 
 def test_deep_convolutions_start_wide_enough_to_pass_a_signal_on():
@@ -217,6 +274,8 @@ def test_a_model_without_a_papers_cut():
             r"'conv2': its 5×5 kernel must fit .* gets 4×4 .* Use larger images",
         ),
         (partial(models.vgg11, input=(16, 16, 3)), r"'pool5': a 2×2 max-pool needs .* gets 1×1\. Use larger images"),
+        (partial(models.vgg11, narrower=3), r"narrower divides VGG-11's 64 channels, so it is one of 1, 2, .* got 3"),
+        (partial(models.vgg11, dropout=1.0), r"'dropout1': the rate of dropout is a probability, .* got 1\.0"),
         (partial(models.lenet5, input=(28, 28)), r"shape \(height, width, channels\).* got input=\(28, 28\)"),
         (partial(models.lenet5, classes=0), r"classes must be at least 1; got 0"),
         (partial(models.mlp, (0,)), r"units of a hidden layer must be at least 1; got 0"),

@@ -16,6 +16,7 @@ from undrift_papers.data import Data
 from undrift_papers.item import reduced
 from undrift_papers.jobs import Job, Outcome
 from undrift_papers.learning_costs import costs
+from undrift_papers.learning_published import job_of, rows_of
 from undrift_papers.learning_table import Cell, cell_jobs, cells, table_of
 from undrift_papers.registry import all_items
 from undrift_papers.reproduce import reproduce
@@ -82,7 +83,8 @@ def test_a_job_that_was_run_for_longer_serves(tmp_path: Path, monkeypatch: pytes
 def test_every_part_of_a_setting_makes_another_job() -> None:
     changes = {"data": "mnist", "eta": 0.1, "steps": 6, "rounds": 13, "seed": 4, "clip": 10.0, "method": "sequential_fl",
                "partition": "iid", "batch": 10, "weight_decay": 0.0, "cohort": 4, "record_every": 2,
-               "pixels": "-1 to 1", "weights": "by size", "images": jobs.MOVED, "turns": jobs.ANEW}  # fmt: skip
+               "pixels": "-1 to 1", "weights": "by size", "images": jobs.MOVED, "turns": jobs.ANEW,
+               "clipping": jobs.HALVES, "last_batch": jobs.SHORT, "model": "vgg11:narrower=8"}  # fmt: skip
     names = {SMALL.name, *(dataclasses.replace(SMALL, **{key: value}).name for key, value in changes.items())}
     assert len(names) == len(changes) + 1
 
@@ -183,7 +185,42 @@ def test_an_order_within_the_spread_is_not_claimed() -> None:
     assert "spread" in verdict["explanation"]
 
 
-@pytest.mark.parametrize("name", ["ssl/fig8", "ssl/table7", "ssl/fig6", "fedavg/fig4", "ssl/fig2"])
+def test_the_published_details_change_what_they_say_and_nothing_else() -> None:
+    values = {setting.key: setting.value for setting in all_items()["ssl/published-code"].settings("paper")}
+    for row in rows_of(values):
+        own, their = (dataclasses.asdict(job_of(values, row, code)) for code in ("ours", "as published code"))
+        changed = {key: value for key, value in their.items() if value != own[key]}
+        assert changed.pop("partition") == f"exdir:{row.classes},10,min_size=10,min_clients={10 * row.classes},cap=true"
+        assert changed.pop("last_batch") == "short"
+        clipped = {"clipping": jobs.HALVES} if row.classes == 2 else {}
+        assert changed == ({"weights": "by size"} if row.method == "FedAvg" else {"turns": jobs.ANEW, **clipped})
+
+
+def test_the_claims_on_the_published_details_can_fail() -> None:
+    item = all_items()["ssl/published-code"]
+    values = {setting.key: setting.value for setting in item.settings("paper")}
+    claims = [claim for claim in item.claims if "paper" in claim.scales]
+
+    def verdicts(moved: float) -> list[bool]:
+        table: dict[str, list[object]] = {}
+        for row in rows_of(values):
+            for code, accuracy in (
+                ("ours", 90.0),
+                ("as published code", 90.0 + (moved if row.method == "FedAvg" else -moved)),
+            ):
+                better = 1.0 if row.method == "SSL" else 0.0
+                cells = {**dataclasses.asdict(row), "code": code, "accuracy": accuracy + better, "deviation": 1.0}
+                for key, cell in cells.items():
+                    table.setdefault(key, []).append(cell)
+        return [claim.verdict(Data({"ends": table}))["holds"] for claim in claims]
+
+    assert all(verdicts(0.2))
+    assert not any(verdicts(1.5))
+
+
+@pytest.mark.parametrize(
+    "name", ["ssl/fig8", "ssl/table7", "ssl/fig6", "fedavg/fig4", "ssl/fig2", "ssl/published-code"]
+)
 def test_every_training_item_has_every_setting_it_asks_for(name: str) -> None:
     item = all_items()[name]
     for scale in ("quick", "short", "paper"):

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from ..errors import InputError
-from ..studies.networks import CONVOLUTIONAL
+from ..studies.networks import is_convolutional
 from ..vectorise import DEVICES, use_devices
 
 
@@ -21,7 +21,7 @@ def prepare_devices(wanted: int | None, problem: Mapping[str, Any]) -> None:
         if max(1, getattr(jax.config, DEVICES)) != wanted:
             use_devices(wanted)
         return
-    if problem.get("name") == "network" and problem.get("model") in CONVOLUTIONAL:
+    if problem.get("name") == "network" and is_convolutional(problem.get("model")):
         try:
             use_devices(cores())
         except InputError:

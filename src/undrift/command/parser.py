@@ -430,7 +430,7 @@ def _add_partition(commands: Any) -> None:
         "--model",
         default="softmax_regression",
         metavar="MODEL",
-        help="for ζ: softmax_regression (default), mlp, lenet5, femnist_cnn, vgg11",
+        help="for ζ: softmax_regression (default), mlp, lenet5, femnist_cnn, femnist_cnn_unpadded, vgg11",
     )
     output = partition.add_argument_group("output")
     output.add_argument("--out", metavar="DIR", help="write parts.json, describe.json, .csv, partition.png, .svg there")

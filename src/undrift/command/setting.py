@@ -19,7 +19,10 @@ PRIVATE = {
     "noise_by": "where",
 }  # flag -> key of the table `private`
 # A value that is a word with arguments itself, and the keys that are its own.
-INNER = {"partition": ("classes", "alpha", "min_size", "path")}
+INNER = {
+    "partition": ("classes", "alpha", "min_size", "path", "min_clients", "cap"),
+    "model": ("narrower", "dropout", "dense"),
+}
 
 
 def says_what(arguments: argparse.Namespace) -> bool:

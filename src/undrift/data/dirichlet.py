@@ -43,13 +43,20 @@ def dirichlet(
     return allocate_samples(y, np.ones((clients, total), dtype=bool), alpha, second, min_size)
 
 
-def allocate_samples(y: Ints, allowed: Mask, alpha: float, rng: np.random.Generator, min_size: int) -> Parts:
-    """For each class c draw p_c ~ Dir(α q_c), where q_c = allowed[:, c], and hand its samples out accordingly."""
+def allocate_samples(
+    y: Ints, allowed: Mask, alpha: float, rng: np.random.Generator, min_size: int, enough: float = np.inf
+) -> Parts:
+    """For each class c draw p_c ~ Dir(α q_c), where q_c = allowed[:, c], and hand its samples out accordingly.
+
+    Clients that have `enough` samples when it is the turn of a class get none of it, if others may hold it.
+    """
     clients, num_classes = allowed.shape
     class_sizes = np.bincount(y, minlength=num_classes)
     counts = np.zeros((clients, num_classes), dtype=np.int64)
     for c in np.flatnonzero(class_sizes):
         members = np.flatnonzero(allowed[:, c])
+        wanting = members[counts[members].sum(axis=1) < enough]
+        members = wanting if wanting.size else members
         shares = draw_shares(alpha, members.size, rng)
         counts[members, c] = round_shares(shares, int(class_sizes[c]))
     return hand_out(y, raise_to_minimum(counts, allowed, min_size), rng)

@@ -22,6 +22,8 @@ from undrift.data.dirichlet import allocate_samples
 from undrift.data.errors import PartitionError
 from undrift.data.minimum import Mask
 
+SELECTIONS = 1000  # of classes by all clients, before it is given up to reach `min_clients`
+
 
 def exdir(
     labels: npt.ArrayLike,
@@ -32,6 +34,8 @@ def exdir(
     seed: int | np.random.SeedSequence = 0,
     min_size: int = 1,
     num_classes: int | None = None,
+    min_clients: int = 1,
+    cap: bool = False,
 ) -> Parts:
     """ExDir(C, α): first classes go to clients, then samples.
 
@@ -44,6 +48,12 @@ def exdir(
     whole numbers by largest remainders, so a client may hold fewer than C classes when a class is small. And clients
     below `min_size` (default 1) receive samples of their own classes; `min_size=0` keeps the raw draw. Classes
     without samples take no part.
+
+    Three details of the authors' published program that the paper does not mention are options. It asks for `min_size` = 10.
+    It asks for `min_clients` = max(⌊⌊C·M/K⌋/5⌋, 1) clients that may hold a class, of K classes: all clients select again until
+    it is so (here at most 1000 times). And it has a `cap`: a client that already holds N/M samples or more, of N in all, gets
+    nothing of the classes that are shared out after that, in the order of their numbers (here: unless no client of a class is
+    below the cap). It redraws all shares where a client is below `min_size`; here samples are moved, as for every partition.
 
     >>> labels = np.repeat(np.arange(10), 100)
     >>> parts = exdir(labels, clients=20, classes=2, alpha=10.0, seed=0)
@@ -68,8 +78,26 @@ def exdir(
     check_table(clients, total)
     first, second = generators(seed, 2)
     allowed = np.zeros((clients, total), dtype=bool)
-    allowed[:, present] = allocate_classes(present.size, clients, classes, first)
-    return allocate_samples(y, allowed, alpha, second, min_size)
+    min_clients = at_least("min_clients", min_clients, 1)
+    allowed[:, present] = _until_many(present.size, clients, classes, min_clients, first)
+    return allocate_samples(y, allowed, alpha, second, min_size, y.size / clients if cap else np.inf)
+
+
+def _until_many(num_classes: int, clients: int, classes: int, least: int, rng: np.random.Generator) -> Mask:
+    """Level one, all clients selecting again until every class has so many of them."""
+    if least * num_classes > clients * classes:
+        raise PartitionError(
+            f"min_clients={least} cannot be reached: {clients} clients with {classes} classes each make {clients * classes} "
+            f"places for {num_classes} classes. Take min_clients <= {clients * classes // num_classes}."
+        )
+    for _ in range(SELECTIONS):
+        mask = allocate_classes(num_classes, clients, classes, rng)
+        if mask.sum(axis=0).min() >= least:
+            return mask
+    raise PartitionError(
+        f"in {SELECTIONS} selections of classes some class always had fewer than min_clients={least} of {clients} clients: "
+        f"lower min_clients; a fifth of the mean number, {max(clients * classes // num_classes // 5, 1)}, is always near."
+    )
 
 
 def allocate_classes(num_classes: int, clients: int, classes: int, rng: np.random.Generator) -> Mask:

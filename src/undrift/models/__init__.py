@@ -1,9 +1,9 @@
-"""Networks as values: LeNet-5, VGG-11, the FEMNIST CNN, the multi-layer perceptron and multinomial logistic regression."""
+"""Networks as values: LeNet-5, VGG-11, two FEMNIST CNNs, the multi-layer perceptron and multinomial logistic regression."""
 
 from .conv import Route, convolve
-from .convolutional import femnist_cnn, lenet5, vgg11
+from .convolutional import femnist_cnn, femnist_cnn_unpadded, lenet5, vgg11
 from .dense import mlp, softmax_regression
-from .layers import Affine, ChannelsFirst, Conv, Dense, Flatten, Layer, MaxPool
+from .layers import Affine, ChannelsFirst, Conv, Dense, Dropout, Flatten, Layer, MaxPool
 from .model import Model, Params
 from .pool import max_pool
 from .predict import predict
@@ -13,6 +13,7 @@ __all__ = [
     "ChannelsFirst",
     "Conv",
     "Dense",
+    "Dropout",
     "Flatten",
     "Layer",
     "MaxPool",
@@ -21,6 +22,7 @@ __all__ = [
     "Route",
     "convolve",
     "femnist_cnn",
+    "femnist_cnn_unpadded",
     "lenet5",
     "max_pool",
     "mlp",

@@ -1,14 +1,17 @@
-"""The convolutional networks of the papers: LeNet-5, VGG-11 and the two-convolution network of FEMNIST."""
+"""The convolutional networks of the papers: LeNet-5, VGG-11 and two networks of two convolutions for FEMNIST."""
 
 import numpy as np
 from jax.typing import DTypeLike
 
 from ..errors import InputError
-from .layers import ChannelsFirst, Conv, Dense, Flatten, Layer, MaxPool, Shape
+from .initial import Scheme
+from .layers import ChannelsFirst, Conv, Dense, Dropout, Flatten, Layer, MaxPool, Shape
 from .model import Model
 
+_NARROWER = (1, 2, 4, 8, 16, 32, 64)  # divide all channels of VGG-11
 # Output channels of VGG's configuration A, one group per max-pool.
 _VGG11 = ((64,), (128,), (256, 256), (512, 512), (512, 512))
+_VGG11_DENSE = 512
 
 
 def lenet5(classes: int = 10, input: Shape = (28, 28, 1), dtype: DTypeLike = "float32") -> Model:
@@ -40,6 +43,7 @@ def femnist_cnn(classes: int = 62, input: Shape = (28, 28, 1), dtype: DTypeLike 
     """Two padded 5 × 5 convolutions (32, 64), each with a max-pool, and two dense layers, 2048 and `classes`.
 
     6,603,710 parameters for 62 classes. Reference: Caldas et al., LEAF: a benchmark for federated settings, arXiv:1812.01097.
+    The FedAvg paper's code trains another network, ten times smaller: `femnist_cnn_unpadded`.
 
     >>> femnist_cnn().parameter_count
     6603710
@@ -56,32 +60,73 @@ def femnist_cnn(classes: int = 62, input: Shape = (28, 28, 1), dtype: DTypeLike 
     return _checked(Model("femnist_cnn", layers, input, dtype=np.dtype(dtype).name))
 
 
-def vgg11(classes: int = 10, input: Shape = (32, 32, 3), dtype: DTypeLike = "float32") -> Model:
-    """VGG-11 for small images, without normalisation or dropout: eight 3 × 3 convolutions, five pools, three dense layers.
+def femnist_cnn_unpadded(classes: int = 62, input: Shape = (28, 28, 1), dtype: DTypeLike = "float32") -> Model:
+    """The network of the FedAvg paper's code: 5 × 5 convolutions (32, 64) without padding, each with a max-pool, dense 512.
+
+    608,702 parameters for 62 classes, a tenth of `femnist_cnn`. As in that code there is no activation after the convolutions,
+    one ReLU after the first dense layer, and the start is that of Keras (Glorot, biases zero). The paper says no more than that
+    there are two convolutional layers, each followed by max pooling, and two fully connected ones (section 3.2).
+
+    >>> femnist_cnn_unpadded().parameter_count
+    608702
+    """
+    height, width, _ = image_shape(input)
+    inner = ((height - 4) // 2, (width - 4) // 2, 32)
+    layers = (
+        ChannelsFirst(),
+        *_conv_and_pool(1, input, 32, kernel=5, padding=0, relu=False, initial="glorot"),
+        *_conv_and_pool(2, inner, 64, kernel=5, padding=0, relu=False, initial="glorot"),
+        Flatten(),
+        Dense("dense1", 512, relu=True, initial="glorot"),
+        Dense("dense2", positive("classes", classes), initial="glorot"),
+    )
+    return _checked(Model("femnist_cnn_unpadded", layers, input, dtype=np.dtype(dtype).name))
+
+
+def vgg11(
+    classes: int = 10,
+    input: Shape = (32, 32, 3),
+    dtype: DTypeLike = "float32",
+    *,
+    narrower: int = 1,
+    dropout: float = 0.0,
+    dense: Scheme = "uniform",
+) -> Model:
+    """VGG-11 for small images, without normalisation: eight 3 × 3 convolutions, five pools, three dense layers.
 
     9,750,922 parameters for 10 classes, 960,896 of them (10 %) at the client when it is cut after the third pool. The
     convolutions start as torchvision's do (He): with PyTorch's plain default the signal fades on its way through eight layers.
+
+    narrower: channels and dense units are divided by it; with 8, 153,530 parameters. dropout: rate after
+    each of the two hidden dense layers. dense: how the dense layers start, PyTorch's default or "normal". The code of the
+    split-learning paper's authors has dropout=0.5, dense="normal"; the paper mentions neither.
 
     Reference: Simonyan, Zisserman, Very deep convolutional networks for large-scale image recognition, arXiv:1409.1556.
 
     >>> model = vgg11()
     >>> model.parameter_count, model.layer_names[model.paper_cut - 1]
     (9750922, 'pool3')
+    >>> vgg11(narrower=8).parameter_count, vgg11(dropout=0.5, dense="normal").layer_names[-5:]
+    (153530, ('dense1', 'dropout1', 'dense2', 'dropout2', 'dense3'))
     """
     image_shape(input)
+    if isinstance(narrower, bool) or narrower not in _NARROWER:
+        raise InputError(
+            f"narrower divides VGG-11's 64 channels, so it is one of {', '.join(map(str, _NARROWER))}; got {narrower!r}."
+        )
     layers: list[Layer] = [ChannelsFirst()]
     count = 0
     for group, channels in enumerate(_VGG11, start=1):
         for width in channels:
             count += 1
-            layers.append(Conv(f"conv{count}", width, kernel=3, padding=1, relu=True, initial="he"))
+            layers.append(Conv(f"conv{count}", width // narrower, kernel=3, padding=1, relu=True, initial="he"))
         layers.append(MaxPool(f"pool{group}"))
-    layers += [
-        Flatten(),
-        Dense("dense1", 512, relu=True),
-        Dense("dense2", 512, relu=True),
-        Dense("dense3", positive("classes", classes)),
-    ]
+    layers.append(Flatten())
+    for number in (1, 2):
+        layers.append(Dense(f"dense{number}", _VGG11_DENSE // narrower, relu=True, initial=dense))
+        if dropout:
+            layers.append(Dropout(f"dropout{number}", dropout))
+    layers.append(Dense("dense3", positive("classes", classes), initial=dense))
     third_pool = [layer.name for layer in layers].index("pool3") + 1
     return _checked(Model("vgg11", tuple(layers), input, paper_cut=third_pool, dtype=np.dtype(dtype).name))
 
@@ -108,12 +153,22 @@ def positive(name: str, value: int) -> int:
     return value
 
 
-def _conv_and_pool(number: int, inputs: Shape, channels: int, *, kernel: int, padding: int) -> tuple[Layer, Layer]:
-    """Convolution, max-pool, bias, ReLU; in tiles (see `conv`) where the outputs divide into them."""
+def _conv_and_pool(
+    number: int,
+    inputs: Shape,
+    channels: int,
+    *,
+    kernel: int,
+    padding: int,
+    relu: bool = True,
+    initial: Scheme = "uniform",
+) -> tuple[Layer, Layer]:
+    """Convolution, max-pool, bias, ReLU (or none); in tiles (see `conv`) where the outputs divide into them."""
     height, width, before = inputs
     odd = (height + 2 * padding - kernel + 1) % 2 or (width + 2 * padding - kernel + 1) % 2
-    conv = Conv(f"conv{number}", channels, kernel, padding, bias=False, relu=False, tile=1 if odd else 2)
-    return conv, MaxPool(f"pool{number}", fan_in=before * kernel**2)
+    tile = 1 if odd else 2
+    conv = Conv(f"conv{number}", channels, kernel, padding, bias=False, relu=False, tile=tile, initial=initial)
+    return conv, MaxPool(f"pool{number}", before * kernel**2, relu, initial)
 
 
 def _checked(model: Model) -> Model:

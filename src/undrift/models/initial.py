@@ -1,4 +1,4 @@
-"""How parameters start: the two schemes of PyTorch that the papers' networks use."""
+"""How parameters start: the schemes of PyTorch and Keras that the papers' networks use."""
 
 from functools import partial
 from math import prod, sqrt
@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-Scheme = Literal["uniform", "he"]
+Scheme = Literal["uniform", "he", "normal", "glorot"]
+NARROW = 0.01  # the standard deviation of "normal"
 
 
 class Start(NamedTuple):
@@ -34,6 +35,8 @@ def starts(weight: tuple[int, ...], scheme: Scheme = "uniform") -> tuple[Start, 
       `Linear` and `Conv2d` (Kaiming-uniform with a = √5).
     - "he": weights N(0, 2/fan_out) with fan_out = out·k², biases zero (He et al. 2015, arXiv:1502.01852), as torchvision
       starts the convolutions of its VGG. Deep networks without normalisation need it to begin to learn.
+    - "normal": weights N(0, 0.01²), biases zero, as torchvision starts the dense layers of its VGG.
+    - "glorot": weights uniform on ±√(6/(fan_in + fan_out)), biases zero (Glorot, Bengio 2010), the default of Keras.
 
     >>> starts((6, 1, 5, 5))
     (Start(shape=(6, 1, 5, 5), kind='uniform', scale=0.2), Start(shape=(6,), kind='uniform', scale=0.2))
@@ -41,6 +44,11 @@ def starts(weight: tuple[int, ...], scheme: Scheme = "uniform") -> tuple[Start, 
     if scheme == "he":
         fan_out = weight[0] * prod(weight[2:])
         return Start(weight, "normal", sqrt(2 / fan_out)), Start(weight[:1], "normal", 0.0)
+    if scheme == "normal":
+        return Start(weight, "normal", NARROW), Start(weight[:1], "normal", 0.0)
+    if scheme == "glorot":
+        fans = prod(weight[1:]) + weight[0] * prod(weight[2:])
+        return Start(weight, "uniform", sqrt(6 / fans)), Start(weight[:1], "uniform", 0.0)
     bound = 1 / sqrt(prod(weight[1:]))
     return Start(weight, "uniform", bound), Start(weight[:1], "uniform", bound)
 

@@ -114,11 +114,14 @@ class MaxPool:
     """2 × 2 max-pool with stride 2.
 
     With `fan_in` it goes on to add a bias, that of the convolution before it (whose outputs have so many inputs each),
-    and to apply ReLU. Maximum, bias and ReLU commute exactly, and after the maximum there are four times fewer numbers.
+    and to apply ReLU, if it is to. Maximum, bias and ReLU commute exactly, and after the maximum there are four times fewer
+    numbers.
     """
 
     name: str
     fan_in: int | None = None
+    relu: bool = True
+    initial: Scheme = "uniform"
     batch_axis: ClassVar[int] = -1
 
     def outline(self, shape: Shape) -> tuple[Any, Shape]:
@@ -128,15 +131,15 @@ class MaxPool:
                 f"layer {self.name!r}: a 2×2 max-pool needs at least 2×2 pixels; it gets {shape[-2]}×{shape[-1]}. "
                 "Use larger images, or a network with fewer pools."
             )
-        bias = () if self.fan_in is None else starts((channels, self.fan_in))[1]
+        bias = () if self.fan_in is None else starts((channels, self.fan_in), self.initial)[1]
         return bias, (channels, height, width)
 
     def apply(self, params: Any, x: Array) -> Array:
         y = max_pool(x)
         if self.fan_in is None:
             return y
-        flat = y.reshape(y.shape[0], -1)
-        return jax.nn.relu(flat + jnp.expand_dims(params, 1)).reshape(y.shape)
+        shifted = y.reshape(y.shape[0], -1) + jnp.expand_dims(params, 1)
+        return (jax.nn.relu(shifted) if self.relu else shifted).reshape(y.shape)
 
 
 @dataclass(frozen=True)
@@ -178,3 +181,36 @@ class Dense:
         weight, bias = params
         y = product(x.astype(weight.dtype), weight) + jnp.expand_dims(bias, 0)
         return jax.nn.relu(y) if self.relu else y
+
+
+@dataclass(frozen=True)
+class Dropout:
+    """While training, every feature of (batch, features) is 0 with probability `rate`, else divided by 1 − rate.
+
+    Without a key, as in evaluations and full gradients, it lets everything through: the mean of what training sees. Srivastava
+    et al., Dropout: a simple way to prevent neural networks from overfitting, JMLR 15, 2014.
+
+    >>> layer = Dropout("dropout1", 0.5)
+    >>> sorted(set(layer.thinned(jax.random.key(0), jnp.ones((20, 8))).ravel().tolist()))
+    [0.0, 2.0]
+    """
+
+    name: str
+    rate: float
+    batch_axis: ClassVar[int] = 0
+
+    def outline(self, shape: Shape) -> tuple[tuple[()], Shape]:
+        if not 0 <= self.rate < 1:
+            raise InputError(
+                f"layer {self.name!r}: the rate of dropout is a probability, 0 ≤ rate < 1; got {self.rate}. "
+                "Use 0.5, or 0 for none."
+            )
+        return (), shape
+
+    def apply(self, params: tuple[()], x: Array) -> Array:
+        return x
+
+    def thinned(self, key: Array, x: Array) -> Array:
+        """What training sees of x."""
+        kept = jax.random.bernoulli(key, 1 - self.rate, x.shape)
+        return jnp.where(kept, x / jnp.asarray(1 - self.rate, x.dtype), jnp.zeros_like(x))

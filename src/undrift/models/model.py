@@ -10,7 +10,7 @@ from jax import Array
 from ..errors import InputError
 from .conv import Route, chosen_route
 from .initial import Start, draw
-from .layers import Conv, Layer, Shape
+from .layers import Conv, Dropout, Layer, Shape
 
 Params = tuple[Any, ...]
 
@@ -52,10 +52,16 @@ class Model:
         plan, shape = jax.tree.flatten(self._outline[0], is_leaf=lambda leaf: isinstance(leaf, Start))
         return jax.tree.unflatten(shape, draw(key, tuple(plan), self.dtype))
 
-    def apply(self, params: Params, images: Array) -> Array:
+    @property
+    def random(self) -> bool:
+        """Whether training draws: it has dropout."""
+        return any(isinstance(layer, Dropout) and layer.rate > 0 for layer in self.layers)
+
+    def apply(self, params: Params, images: Array, key: Array | None = None) -> Array:
         """Logits (batch, classes) of images (batch, height, width, channels), in the dtype of the parameters.
 
-        A server's half, see `split`, takes the activations that its client's half returns.
+        A server's half, see `split`, takes the activations that its client's half returns. key: while training, from which
+        dropout draws; without it nothing is dropped.
         """
         if len(params) != len(self.layers):
             raise InputError(
@@ -63,8 +69,11 @@ class Model:
                 "Use the parameters of `init`, cut where the model is cut."
             )
         self._check(images)
-        for layer, layer_params in zip(self.layers, params, strict=True):
-            images = layer.apply(layer_params, images)
+        for number, (layer, layer_params) in enumerate(zip(self.layers, params, strict=True)):
+            if key is not None and isinstance(layer, Dropout):
+                images = layer.thinned(jax.random.fold_in(key, number), images)
+            else:
+                images = layer.apply(layer_params, images)
         return images
 
     def split(self, cut: int | None = None) -> tuple["Model", "Model"]:

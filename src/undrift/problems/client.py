@@ -37,9 +37,12 @@ class ClientLoss:
         """What `fetched_gradient` takes in place of these samples; for the batches of several steps, a row each."""
         return indices
 
-    def fetched_gradient(self, x: jax.Array, fetched: Any) -> jax.Array:
-        """`batch_gradient` on samples that were fetched before."""
-        return self.batch_gradient(x, fetched)
+    def fetched_gradient(self, x: jax.Array, fetched: Any, present: jax.Array | None = None) -> jax.Array:
+        """`batch_gradient` on samples that were fetched before; on those of them that are `present`, where that is said."""
+        if present is None:
+            return self.batch_gradient(x, fetched)
+        share = present.astype(x.dtype) / jnp.sum(present).astype(x.dtype)
+        return self.partial_gradient(x, fetched, jnp.asarray(self.size, x.dtype) * share)
 
     @property
     def pieces(self) -> tuple[Callable[[jax.Array], Any], Callable[[Any], jax.Array]]:

@@ -16,7 +16,7 @@ import numpy as np
 from .. import precision
 from ..errors import InputError
 from ..models.model import Model
-from ..oracles import MiniBatch, Oracle, minibatch
+from ..oracles import LastBatch, MiniBatch, Oracle, minibatch
 from ..randomness import key_of
 from ..sums import weighted
 from .arrays import normalised_weights, on_disk, own_copy
@@ -31,6 +31,8 @@ from .network_model import Architecture, Halves, as_net, output_shapes, paramete
 
 TRAIN_SAMPLE = 2000
 AUGMENTATION = 0xA46  # keeps what it draws apart from what the order of the samples draws
+DROPOUT = 0xD09  # … and what the network draws apart from that
+BY_SIZE = "by size"  # weights: of every client its share of all samples
 TRACKED_SAMPLES = 32  # whose component gradients are taken at once
 LOOP_ABOVE_PADDED_BYTES = 2**28  # what full gradients of all clients at once may take
 
@@ -56,8 +58,15 @@ class NetworkLoss(ClientLoss):
             inputs = self.architecture.augment(self.key, inputs)
         return inputs, targets
 
+    @property
+    def drawn(self) -> jax.Array | None:
+        """The key of what the network itself draws, if it does and the samples are seen as training sees them."""
+        if self.key is None or not self.architecture.net.random:
+            return None
+        return jax.random.fold_in(self.key, DROPOUT)
+
     def varied(self, key: jax.Array, step: Any) -> NetworkLoss:
-        if self.architecture.augment is None:
+        if not self.architecture.varies:
             return self
         key = jax.random.fold_in(jax.random.fold_in(key, AUGMENTATION), step)
         return NetworkLoss(self.architecture, self.shared, self.row, key)
@@ -71,7 +80,7 @@ class NetworkLoss(ClientLoss):
     def partial_gradient(self, x: jax.Array, indices: jax.Array, weights: jax.Array) -> jax.Array:
         inputs, targets = self.samples(indices)
         share = weights / self.size
-        return jax.grad(lambda z: share @ self.architecture.losses(z, inputs, targets))(x)
+        return jax.grad(lambda z: share @ self.architecture.losses(z, inputs, targets, self.drawn))(x)
 
     def fetched(self, indices: jax.Array) -> Any:
         if self.architecture.augment is not None:
@@ -81,12 +90,17 @@ class NetworkLoss(ClientLoss):
         inputs, targets = self.samples(indices)
         return inputs.reshape(*indices.shape, -1), targets
 
-    def fetched_gradient(self, x: jax.Array, fetched: Any) -> jax.Array:
+    def fetched_gradient(self, x: jax.Array, fetched: Any, present: jax.Array | None = None) -> jax.Array:
         if self.architecture.augment is not None:
-            return self.batch_gradient(x, fetched)
+            return super().fetched_gradient(x, fetched, present)
         flat, targets = fetched
         inputs = flat.reshape(-1, *self.shared["x"].shape[1:])
-        return jax.grad(lambda z: jnp.mean(self.architecture.losses(z, inputs, targets)))(x)
+
+        def mean(z: Any) -> jax.Array:
+            losses = self.architecture.losses(z, inputs, targets, self.drawn)
+            return jnp.mean(losses) if present is None else present.astype(losses.dtype) @ losses / jnp.sum(present)
+
+        return jax.grad(mean)(x)
 
     @property
     def pieces(self) -> tuple[Callable[[jax.Array], Any], Callable[[Any], jax.Array]]:
@@ -140,7 +154,7 @@ class Network(Problem):
 
     @classmethod
     def oracle_of(cls, static: tuple[Any, ...]) -> MiniBatch:
-        return minibatch(static[0].batch)
+        return minibatch(static[0].batch, last=static[0].last_batch)
 
     @classmethod
     def halves_of(cls, static: tuple[Any, ...]) -> Halves:
@@ -172,6 +186,16 @@ class Network(Problem):
         batch = cls.halves_of(static).batch
         if not isinstance(oracle, MiniBatch) or oracle.size != batch:
             raise InputError(f"a split dialogue exchanges mini-batches of the problem's batch = {batch}, got {oracle}")
+        if oracle.last == "short":
+            raise InputError(
+                f"a split dialogue exchanges full mini-batches, got {oracle}: use last_batch='full', or take the same steps by "
+                "sequential_fl (for ssl) or fedavg (for sflv1) on the uncut model"
+            )
+        if static[0].net.random:
+            raise InputError(
+                "the two ends of a split dialogue have no draws in common, and dropout draws: use a model without it, or take "
+                "the same steps by sequential_fl (for ssl) or fedavg (for sflv1) on the uncut model"
+            )
 
     @classmethod
     def initial_of(cls, static: tuple[Any, ...], dim: int, dtype: np.dtype[Any], seed: int) -> np.ndarray:
@@ -263,6 +287,7 @@ def network(
     loss: str | PerSample = "cross_entropy",
     metrics: Mapping[str, PerSample] | None = None,
     batch: int = 20,
+    last_batch: LastBatch = "full",
     cut: int | None = None,
     weights: Any = None,
     augment: Augment | None = None,
@@ -270,13 +295,16 @@ def network(
 ) -> Network:
     """f_i(x) = mean loss of `model` on the samples `parts[i]` of `train`.
 
-    model: one of `ud.models`, or any pair (init, apply). train, test: objects with x and y, or pairs (x, y). parts: one index
-    array per client (`ud.data.exdir` and its kin). loss: "cross_entropy" with labels y = 0, 1, …; "squared", ½‖output − y‖²
-    with targets y of the output's shape; or a function (outputs, targets) -> one number per sample, in jax.numpy. metrics:
-    functions of the same kind by name; their means over the test data are columns of the history, as the accuracy is with
-    cross-entropy. batch: mini-batch size of the default oracle. cut: how many leading layers stay at the client in split
-    learning. weights: of clients in f (equal by default). augment: how mini-batches of images vary (`ud.problems.Augment`);
-    full gradients, component gradients and evaluations take the images as they are. train_sample: `loss` in the history is
+    model: one of `ud.models`, or any pair (init, apply). With dropout or the like: apply(parameters, inputs, key=None), which
+    gets a key for the mini-batches of training, of its own for every client, round and step, and None elsewhere. train, test:
+    objects with x and y, or pairs (x, y). parts: one index array per client (`ud.data.exdir` and its kin). loss:
+    "cross_entropy" with labels y = 0, 1, …; "squared", ½‖output − y‖² with targets y of the output's shape; or a function
+    (outputs, targets) -> one number per sample, in jax.numpy. metrics: functions of the same kind by name; their means over
+    the test data are columns of the history, as the accuracy is with cross-entropy. batch: mini-batch size of the default
+    oracle; last_batch: the last of an epoch is filled up from the next ("full") or has what is left ("short"), see
+    `ud.oracles.minibatch`. cut: how many leading layers stay at the client in split learning. weights: of clients in f (equal
+    by default), or "by size": n_i/Σ n_j. augment: how mini-batches of images vary (`ud.problems.Augment`); full gradients,
+    component gradients and evaluations take the images as they are, and drop nothing. train_sample: `loss` in the history is
     measured on so many training samples, the same in every round (None: all). Inputs that are memory-mapped are read for those
     that take part (docs/out-of-core.md).
 
@@ -311,7 +339,9 @@ def network(
         net.split(cut)  # refuses a cut outside the model
     if augment is not None:
         augment.check(inputs.shape)
-    w = normalised_weights(weights, len(sizes), dtype)
+    if isinstance(weights, str) and weights != BY_SIZE:
+        raise InputError(f"weights are numbers, one per client, or the word {BY_SIZE!r}; got {weights!r}")
+    w = normalised_weights(sizes if isinstance(weights, str) else weights, len(sizes), dtype)
     with precision.scope(dtype):
         targets = criterion.targets(targets, output_shapes(net, inputs, dtype), "train")
         sampled, rows = draw_sample(sizes, w, train_sample, dtype)
@@ -328,7 +358,8 @@ def network(
         stack = {"start": jnp.asarray(start, jnp.int32), "size": jnp.asarray(sizes, jnp.int32), **rows}
         dim = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(parameter_shapes(net)))
         most = max(1, int(rows["sample_size"].max()))
-        architecture = Architecture(net, int(sizes.max()), minibatch(batch).size, cut, augment, criterion, most)
+        oracle = minibatch(batch, last=last_batch)
+        architecture = Architecture(net, int(sizes.max()), oracle.size, cut, augment, criterion, most, oracle.last)
         if not kept:
             return Network(stack, shared, jnp.asarray(w), dim, dtype, (architecture,))
         from .network_disk import OnDiskNetwork

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from .. import precision
 from ..errors import InputError
 from ..models.layers import Conv
 from ..models.model import Model
+from ..oracles import LastBatch
 from ..vectorise import spread
 from .augment import Augment
 from .network_loss import Criterion, PerSample, cross_entropy
@@ -22,10 +24,14 @@ EVALUATION_BATCH = 250
 
 
 class Net(NamedTuple):
-    """Any pair (init, apply): init(key) -> parameters, apply(parameters, inputs) -> outputs (batch, …)."""
+    """Any pair (init, apply): init(key) -> parameters, apply(parameters, inputs) -> outputs (batch, …).
+
+    With dropout or the like, apply(parameters, inputs, key=None): a key while training, None where nothing is to be dropped.
+    """
 
     init: Callable[[Any], Any]
-    apply: Callable[[Any, Any], Any]
+    apply: Callable[..., Any]
+    random: bool = False  # whether `apply` takes a key: training then draws
 
 
 class Architecture(NamedTuple):
@@ -38,6 +44,7 @@ class Architecture(NamedTuple):
     augment: Augment | None = None
     criterion: Criterion = Criterion()
     sample_capacity: int = 1  # the most samples of one client on which the training loss is measured
+    last_batch: LastBatch = "full"
 
     def unravel(self, x: Any) -> Any:
         """The network's parameters, from the flat vector; they themselves are let through."""
@@ -45,9 +52,15 @@ class Architecture(NamedTuple):
             return x
         return unraveler(self.net, str(x.dtype))(jnp.asarray(x))
 
-    def losses(self, x: jax.Array, inputs: jax.Array, targets: jax.Array) -> jax.Array:
-        """One number per sample of a batch."""
-        return self.criterion.loss(self.net.apply(self.unravel(x), inputs), targets)
+    def losses(self, x: jax.Array, inputs: jax.Array, targets: jax.Array, key: jax.Array | None = None) -> jax.Array:
+        """One number per sample of a batch; with a key (of a network that draws) as training sees it."""
+        drawn = {} if key is None else {"key": key}
+        return self.criterion.loss(self.net.apply(self.unravel(x), inputs, **drawn), targets)
+
+    @property
+    def varies(self) -> bool:
+        """Whether a mini-batch is seen in another way every time: the images, or what the network makes of them."""
+        return self.augment is not None or self.net.random
 
     def measure(self, x: jax.Array, inputs: Any, targets: Any, places: jax.Array) -> dict[str, jax.Array]:
         """Loss and metrics of the samples at these places, one number each, in batches that stay in the cache."""
@@ -140,7 +153,16 @@ def as_net(model: Any) -> Net | Model:
     if isinstance(model, Model):
         return model
     if hasattr(model, "init") and hasattr(model, "apply"):
-        return Net(model.init, model.apply)
+        return Net(model.init, model.apply, _takes_key(model.apply))
     if isinstance(model, tuple) and len(model) == 2 and all(callable(part) for part in model):
-        return Net(*model)
+        return Net(*model, _takes_key(model[1]))
     raise InputError(f"a model is one of ud.models, or a pair of functions (init, apply); got {model!r}")
+
+
+def _takes_key(apply: Callable[..., Any]) -> bool:
+    """Whether it can be called without a key and with one."""
+    try:
+        known = inspect.signature(apply).parameters.get("key")
+    except (TypeError, ValueError):  # of some built-in callables nothing is known
+        return False
+    return known is not None and known.default is None and known.kind is not inspect.Parameter.POSITIONAL_ONLY

@@ -188,6 +188,11 @@ class StudyMethod:
         values: dict[str, Any] = {k: build_schedule(v) if is_schedule(v) else v for k, v in {**fixed, **point}.items()}
         solves = "solver" in inspect.signature(inspect.unwrap(self.factory)).parameters
         options = {key: values.pop(key) for key in OPTIONS if key in values and solves}
+        if (
+            options.get("clip_cut") is not None
+            and "halves" in inspect.signature(inspect.unwrap(self.factory)).parameters
+        ):
+            raise InputError(f"{self.name} clips each half of the model by itself already: leave out clip_cut")
         if options:
             values["solver"] = solver_from(**options)
         values |= {k: construct(values[k], COMPRESSORS, "compressor") for k in self.own_links if k in values}

@@ -4,34 +4,49 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from msgspec import Meta
 
 from .. import models
-from ..errors import InputError, unknown
+from ..errors import InputError
 from ..gate import Count, Seed, Whole
 from ..models import Model
+from ..oracles import LastBatch
 from ..problems.augment import Augment
-from ..problems.network import Network
+from ..problems.network import BY_SIZE, Network
 from ..problems.network import network as make
 from .schema import Partition
+from .words import construct, split_word
 
 if TYPE_CHECKING:
     from ..data import Dataset
 
 DATA, MODEL = "digits", "softmax_regression"
 PARTITION = "exdir:classes=2,alpha=10"
-MODELS: dict[str, Callable[..., Model]] = {
-    "softmax_regression": models.softmax_regression,
-    "mlp": models.mlp,
-    "lenet5": models.lenet5,
-    "femnist_cnn": models.femnist_cnn,
-    "vgg11": models.vgg11,
+Make = Callable[..., Model]  # (classes=…, input=…)
+Rate = Annotated[float, Meta(ge=0, lt=1, extra={"rule": "a number ≥ 0 and < 1"}, examples=[0.5])]
+
+
+def _vgg11(narrower: Count = 1, dropout: Rate = 0.0, dense: Literal["uniform", "normal"] = "uniform") -> Make:
+    """VGG-11, see `undrift.models.vgg11`."""
+    return partial(models.vgg11, narrower=narrower, dropout=dropout, dense=dense)
+
+
+# What a word such as "vgg11:narrower=8" means: its options first, then classes and the shape of the input.
+MODELS: dict[str, Callable[..., Make]] = {
+    "softmax_regression": lambda: models.softmax_regression,
+    "mlp": lambda: models.mlp,
+    "lenet5": lambda: models.lenet5,
+    "femnist_cnn": lambda: models.femnist_cnn,
+    "femnist_cnn_unpadded": lambda: models.femnist_cnn_unpadded,
+    "vgg11": _vgg11,
 }
-CONVOLUTIONAL = ("lenet5", "femnist_cnn", "vgg11")
+CONVOLUTIONAL = ("lenet5", "femnist_cnn", "femnist_cnn_unpadded", "vgg11")
 
 
 def network(
@@ -40,6 +55,8 @@ def network(
     clients: Count | None = None,
     partition: Partition = PARTITION,
     batch: Count = 20,
+    last_batch: LastBatch = "full",
+    weights: Literal["equal", "by size"] = "equal",
     cut: Count | None = None,
     shift: Whole = 0,
     mirror: bool = False,
@@ -49,11 +66,13 @@ def network(
 ) -> Network:
     """A network on image data (or on a table): mean cross-entropy, with loss and accuracy on the test split.
 
-    `model`: softmax_regression, mlp, lenet5, femnist_cnn or vgg11, for the shape and the classes of the data. `partition`: how
-    the training split is shared out among `clients` (20), drawn by `data_seed`. `batch`: size of the mini-batches. `cut`: how
-    many leading layers stay at the client in split learning. `shift`, `mirror`: the images of a mini-batch are moved at random
-    by up to so many pixels in both directions, and mirrored with probability ½. `loss`: "cross_entropy", or "squared" for the
-    squared distance of the outputs from the label's unit vector.
+    `model`: softmax_regression, mlp, lenet5, femnist_cnn, femnist_cnn_unpadded or vgg11 (also "vgg11:narrower=8",
+    "vgg11:dropout=0.5,dense=normal"), for the shape and the classes of the data. `partition`: how the training split is shared
+    out among `clients` (20), drawn by `data_seed`. `batch`: size of the mini-batches; `last_batch`: the last one of an epoch is
+    filled up ("full") or has what is left ("short"). `weights`: of the clients in f, "equal" or "by size". `cut`: how many
+    leading layers stay at the client in split learning. `shift`, `mirror`: the images of a mini-batch are moved at random by up
+    to so many pixels in both directions, and mirrored with probability ½. `loss`: "cross_entropy", or "squared" for the squared
+    distance of the outputs from the label's unit vector.
     """
     from ..data import load  # takes a second: only those wait who need it
     from .partition import drawing
@@ -69,7 +88,17 @@ def network(
         train, test = ((split.x, _unit_vectors(split.y, dataset.classes)) for split in (train, test))
         metrics = {"accuracy": _nearest}
     return make(
-        build(dataset), train, parts, test=test, loss=loss, metrics=metrics, batch=batch, cut=cut, augment=augment
+        build(dataset),
+        train,
+        parts,
+        test=test,
+        loss=loss,
+        metrics=metrics,
+        batch=batch,
+        last_batch=last_batch,
+        cut=cut,
+        weights=BY_SIZE if weights == BY_SIZE else None,
+        augment=augment,
     )
 
 
@@ -82,15 +111,29 @@ def _nearest(outputs: jax.Array, targets: jax.Array) -> jax.Array:
     return jnp.argmax(outputs, axis=1) == jnp.argmax(targets, axis=1)
 
 
+def model_maker(words: str) -> Make:
+    """What makes the model of that name and options, from classes and the shape of the input.
+
+    >>> model_maker("vgg11:narrower=8")(classes=10, input=(32, 32, 3)).parameter_count
+    153530
+    """
+    make_model: Make = construct(words, MODELS, "model")
+    return make_model
+
+
+def is_convolutional(words: Any) -> bool:
+    """Whether these words, if they are any, name a network with convolutions."""
+    return isinstance(words, str) and split_word(words)[0] in CONVOLUTIONAL
+
+
 def model_builder(name: str) -> Callable[[Dataset], Model]:
-    """The model of that name, for the shape and the classes of a data set."""
-    if name not in MODELS:
-        raise unknown("model", name, MODELS)
+    """The model of that name and options, for the shape and the classes of a data set."""
+    make_model = model_maker(name)
 
     def build(dataset: Dataset) -> Model:
         shape = tuple(dataset.train.x.shape[1:])
         try:
-            return MODELS[name](classes=dataset.classes, input=shape)
+            return make_model(classes=dataset.classes, input=shape)
         except InputError as error:
             raise InputError(
                 f"{name} does not fit {dataset.name}, whose samples have shape {shape}: {error}"

@@ -52,10 +52,18 @@ def pathological(classes: Count, min_size: Count = 1) -> Draw:
     )
 
 
-def exdir(classes: Count, alpha: Positive, min_size: Count = 1) -> Draw:
+def exdir(classes: Count, alpha: Positive, min_size: Count = 1, min_clients: Count = 1, cap: bool = False) -> Draw:
     """ExDir(C, α): C classes a client, then of each class a share p_c ~ Dir(α q_c)."""
     return lambda w: data.exdir(
-        w.labels, w.how_many, classes, alpha, seed=w.seed, min_size=min_size, num_classes=w.dataset.classes
+        w.labels,
+        w.how_many,
+        classes,
+        alpha,
+        seed=w.seed,
+        min_size=min_size,
+        num_classes=w.dataset.classes,
+        min_clients=min_clients,
+        cap=cap,
     )
 
 

@@ -284,7 +284,7 @@ def _batch_variance(problem: Problem, oracle: MiniBatch, points: np.ndarray, whe
     sizes = problem.sizes
     if int(sizes.max()) * problem.dim <= COMPONENT_ENTRIES:
         spread = np.asarray(_component_spread(problem, jnp.asarray(points), int(sizes.max())), np.float64)
-        n, b = sizes.astype(float), oracle.size
+        n, b = sizes.astype(float), oracle.smallest(sizes)
         factor = n**2 / b
         if not oracle.replace:  # a batch from a shuffled order, as the first of every epoch is
             factor = factor * np.where(b <= n, (n - b) / np.maximum(n - 1, 1), 1.0)

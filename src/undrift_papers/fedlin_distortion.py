@@ -40,7 +40,9 @@ def _end(work: Work, name: str, eta: float) -> tuple[float, bool]:
     """Where a run ends, and whether its last rounds still moved."""
     steps = [work["H"]] * 2 if name == PROX else work["unequal steps"]
     eta_bar = eta * float(np.mean(steps))
-    method = {PROX: ud.fedprox(eta=eta, beta=work["beta"]), NOVA: ud.fednova(eta=eta), LIN: ud.fedlin(eta=eta_bar)}[name]
+    method = {PROX: ud.fedprox(eta=eta, beta=work["beta"]), NOVA: ud.fednova(eta=eta), LIN: ud.fedlin(eta=eta_bar)}[
+        name
+    ]
     run = ud.run(method, _problem(), rounds=work["rounds"], steps=steps, keep_iterates=True, on_divergence="continue")
     assert run.iterates is not None
     last, before = float(run.iterates[-1, 0]), float(run.iterates[-20, 0])
@@ -114,7 +116,9 @@ def _ends_there(data: Data) -> Decision:
     table = data["runs"]
     mine = _true(table["settled"]) & (table["method"] != LIN)
     off = float(np.max(np.abs(table["end"] - table["predicted"])[mine]))
-    return at_most(off, 1e-6, f"{int(mine.sum())} runs that have settled end within {off:.0e} of the minimiser of (3) or (5)")
+    return at_most(
+        off, 1e-6, f"{int(mine.sum())} runs that have settled end within {off:.0e} of the minimiser of (3) or (5)"
+    )
 
 
 def _fedlin(data: Data) -> Decision:
@@ -134,7 +138,9 @@ def _conflict(data: Data) -> Decision:
         rate, distance = rows["rate"][keep].astype(float), rows["distance"][keep].astype(float)
         rounds = 1 / -np.log(rate)
         worst = min(worst, float((rounds[:-1] / rounds[1:]).min()), float((distance[1:] / distance[:-1]).min()))
-        said.append(f"{name}: {rounds[0]:.0f} to {rounds[-1]:.1f} rounds per factor e, {distance[0]:.1e} to {distance[-1]:.2f} off")
+        said.append(
+            f"{name}: {rounds[0]:.0f} to {rounds[-1]:.1f} rounds per factor e, {distance[0]:.1e} to {distance[-1]:.2f} off"
+        )
     return at_least(worst, 1, "; ".join(said))
 
 
@@ -178,9 +184,15 @@ PROP1 = Item(
     draw=_draw,
     page_figures=_page,
     claims=(
-        Claim("a larger η never lets FedProx settle closer to x*", _grows(PROX), "a larger η introduces more distortion"),
-        Claim("a larger η never lets FedNova settle closer to x*", _grows(NOVA), "a larger η introduces more distortion"),
-        Claim("as η → 0 the distance vanishes in proportion to η (within 5 %)", _vanishes, "diminishing steps are needed"),
+        Claim(
+            "a larger η never lets FedProx settle closer to x*", _grows(PROX), "a larger η introduces more distortion"
+        ),
+        Claim(
+            "a larger η never lets FedNova settle closer to x*", _grows(NOVA), "a larger η introduces more distortion"
+        ),
+        Claim(
+            "as η → 0 the distance vanishes in proportion to η (within 5 %)", _vanishes, "diminishing steps are needed"
+        ),
         Claim("runs end where the propositions say", _ends_there, "Propositions 1 and 2"),
         Claim("up to η = 0.02 every faster step is a less accurate one", _conflict, "a speed-accuracy conflict"),
         Claim("FedLin ends at x* with every one of these steps", _fedlin, "linear convergence to the global minimum"),

@@ -99,7 +99,9 @@ def expected_reach(kappa: float) -> float:
 
 def _as_derived(data: Data) -> Decision:
     table = data["reach"]
-    pairs = [(int(e), expected_reach(k)) for k, e in zip(table["kappa"], table["last odd e that diverges"], strict=True)]
+    pairs = [
+        (int(e), expected_reach(k)) for k, e in zip(table["kappa"], table["last odd e that diverges"], strict=True)
+    ]
     off = max(abs(e - limit) for e, limit in pairs)
     said = ", ".join(f"{e} ({limit:.1f})" for e, limit in pairs)
     return at_most(off, 2, f"last odd e that diverges, and (√κ/4) ln(κ/4): {said}")
@@ -109,7 +111,9 @@ def _no_even(data: Data) -> Decision:
     table = data["reach"]
     worst = int(table["last even e that diverges"].max())
     tried = int(table["longest e"].max())
-    return Decision(worst == 0, f"last even e that diverges: {worst or 'none'}, of e up to {tried}", 1.0 if worst == 0 else 0.0)
+    return Decision(
+        worst == 0, f"last even e that diverges: {worst or 'none'}, of e up to {tried}", 1.0 if worst == 0 else 0.0
+    )
 
 
 def _runs_agree(data: Data) -> Decision:
@@ -165,7 +169,11 @@ FEDSPLIT = Item(
     draw=_draw,
     page_figures=_page,
     claims=(
-        Claim("for every κ above 1000 FedSplit diverges for some e > 41", _beyond_41, "for values of e higher than 41 as well"),
+        Claim(
+            "for every κ above 1000 FedSplit diverges for some e > 41",
+            _beyond_41,
+            "for values of e higher than 41 as well",
+        ),
         Claim("the last odd e that diverges is (√κ/4) ln(κ/4), within 2", _as_derived, None),
         Claim("no even e diverges, whatever κ", _no_even, "converged for some even values of e"),
         Claim("runs diverge and settle as the radius says", _runs_agree, None),

@@ -114,8 +114,10 @@ def _own_memory(data: Data) -> Decision:
 def _draw(data: Data) -> Figure:
     from .draw import curves_figure
 
-    figure = curves_figure(data, y_label=r"$\|\bar{x}_t - x^\star\| \, / \, \|x^\star\|$", methods=COLOURS, bottom=1e-17)
-    figure.set_size_inches(6.0, 4.0)
+    figure = curves_figure(
+        data, y_label=r"$\|\bar{x}_t - x^\star\| \, / \, \|x^\star\|$", methods=COLOURS, bottom=1e-17
+    )
+    figure.set_size_inches(8.0, 4.0)
     return figure
 
 
@@ -137,7 +139,11 @@ FIXED = Item(
     produce=_produce,
     draw=_draw,
     claims=(
-        Claim("started at x*, FedLin stays there, with equal and unequal steps", _stays(LIN, UNEQUAL), "x* is a fixed point"),
+        Claim(
+            "started at x*, FedLin stays there, with equal and unequal steps",
+            _stays(LIN, UNEQUAL),
+            "x* is a fixed point",
+        ),
         Claim("started at x*, FedTrack stays there", _stays(TRACK), None),
         Claim(
             "started at x*, SCAFFOLD leaves the ball of 1e-6‖x*‖ around it, in every problem and with both options",

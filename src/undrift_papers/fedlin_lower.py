@@ -86,7 +86,9 @@ def shrinks(eta: float, H: int, L: float, rounds: int) -> tuple[float, float]:
     problem = theorem5_instance(L)
     ends = []
     for x0, count in ((np.array([0.0, 1.0]), 1), (np.array([1.0, 1.0]), rounds)):
-        history = ud.run(ud.fedlin(eta=H * eta), problem, rounds=count, steps=H, x0=x0, on_divergence="continue").history
+        history = ud.run(
+            ud.fedlin(eta=H * eta), problem, rounds=count, steps=H, x0=x0, on_divergence="continue"
+        ).history
         ends.append(float(history["sq_distance"][-1] / history["sq_distance"][0]))
     return ends[0], ends[1]
 
@@ -203,7 +205,9 @@ def _draw(data: Data) -> Figure:
     axis.axhline(1, color="#444444", linewidth=0.8)
     axis.set_ylim(0, 2)
     axis.set_xlim(0, None)
-    title = f"stable below 1; dotted: η = 1/H, where Theorem 5 says that stability ends (L = {data.setting['L shown']:g})"
+    title = (
+        f"stable below 1; dotted: η = 1/H, where Theorem 5 says that stability ends (L = {data.setting['L shown']:g})"
+    )
     dress(axis, title, "step η of a client", "spectral radius of a round", log=False)
     legend(figure, axes)
     return figure

@@ -1,7 +1,7 @@
 """FedLin, appendix J, its last sentence: with κ beyond 1000 FedSplit diverges for more than 41 inner steps as well.
 
-How far, in closed form. On the example the inner steps contract by −q in the coordinate of client 1 and by q in that of client 2,
-q = (√κ − 1)/(√κ + 1), and a round maps (z_1, z_2) to (−(q ∓ (1 + q)q^e) z_2, (q + (1 − q)q^e) z_1), − for even e and + for odd e.
+How far, in closed form. On the example an inner step multiplies the error by −q at client 1 and by q at client 2,
+q = (√κ − 1)/(√κ + 1), and a round maps (z_1, z_2) to (−(q ∓ (1 + q)q^e) z_2, (q + (1 − q)q^e) z_1), − for even and + for odd e.
 Even e never diverge, as both factors lie in [−1, 1]. Odd e diverge while (q + (1 + q)q^e)(q + (1 − q)q^e) > 1, that is, to
 leading order, while q^e > 2/√κ: e < (√κ/4) ln(κ/4). (A first guess, √κ alone, was refuted by the first run.)
 """

@@ -17,7 +17,7 @@ import undrift as ud
 from undrift.theory import fedlin as theorems
 
 from .data import Data
-from .item import Claim, Decision, Item, Work, at_least, at_most, ours, paper, reduced
+from .item import Claim, Decision, Item, Work, at_least, ours, paper, reduced
 from .lines import Lines, draw_lines, page_lines
 from .measures import rounds_to
 
@@ -152,8 +152,8 @@ def _guarantee_is_better(data: Data) -> Decision:
     )
     pays = first_delta_that_pays(kappa)
     why = (
-        f"the constants outweigh the power of δ: 96 against 2(2 + √δ), and 2κ in front. Theorem 7 promises fewer rounds from δ = {pays:.0f} "
-        f"on (κ = {kappa:g}); without the 2κ it would be (96/2 − 2)² = 2116."
+        "the constants outweigh the power of δ: 96 against 2(2 + √δ), and 2κ in front. Theorem 7 promises fewer rounds from "
+        f"δ = {pays:.0f} on (κ = {kappa:g}); without the 2κ it would be (96/2 − 2)² = 2116."
     )
     text = f"rounds to 1e-6 that Theorems 6 and 7 promise: {said}; best for 7 at δ = {best}: {ratios[best]:.2f} times faster"
     return at_least(ratios[best], 1, text, why)
@@ -201,7 +201,7 @@ def _power(data: Data, memory: bool) -> float:
 def _weaker_in_delta(data: Data) -> Decision:
     without, with_ = _power(data, False), _power(data, True)
     why = "at its own, much smaller step FedLin with memory follows gradient descent, whose rounds grow as 1/η̄ ∝ δ; without "
-    why += f"memory TOP-k keeps more of the gradient than the share 1/δ that Theorem 6 counts on, and the rounds grow as δ^{without:.2f}."
+    why += f"memory TOP-k keeps more of the gradient than the share 1/δ of Theorem 6, and the rounds grow as δ^{without:.2f}."
     return at_least(
         without / with_,
         1,
@@ -224,7 +224,7 @@ def _draw(data: Data) -> Figure:
 
     figure, axes = panels(1, 1, width=5.4, height=3.6)
     axis = axes[0, 0]
-    draw_lines(axis, data, COLOURS, marker="o", dashes={name: (0, (5, 1.6)) for name in OWN.values()})
+    draw_lines(axis, data, COLOURS, marker="o", dashes=dict.fromkeys(OWN.values(), (0, (5, 1.6))))
     axis.set_xscale("log", base=2)
     axis.set_xticks(data.setting["delta"], [str(d) for d in data.setting["delta"]])
     dress(axis, "what memory at the server buys", "δ = d/k of TOP-k at the server", "rounds to 1e-6 of the gap")

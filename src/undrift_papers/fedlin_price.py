@@ -2,7 +2,7 @@
 
 Centralised, H steps a round give exp(−TH/κ) (9); FedLin's Theorem 1 gives exp(−T/(6κ)): "we lose out by a factor of H in the
 exponent". Measured here is the *worth* of a round: ln(rate of FedLin's round)/ln(rate of one step of gradient descent), both at
-the best constant step for the problem, found from the round map (for FedLin below the first step that is not stable; Theorem 5's
+the best constant step, found from the round map (for FedLin below the first step that is not stable; Theorem 5's
 instance has a second interval for even H, see fedlin/thm5). The loss is of a factor H if the worth does not grow with H.
 """
 
@@ -102,7 +102,7 @@ def _produce(work: Work) -> Data:
 
 def _judged(kind: str, work: Work) -> list[int]:
     """Equal clients reach rounding in a round or two of many steps, which tells no rate."""
-    return [H for H in work["H"] if kind != SAME or H <= work["equal up to"]]
+    return [H for H in work["H"] if kind != SAME or work["equal up to"] >= H]
 
 
 def step_of_descent(problem: Any, H: int) -> float:

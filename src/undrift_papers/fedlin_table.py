@@ -18,7 +18,7 @@ from undrift.theory import round_map
 from .beyond_problems import Case, case
 from .data import Data
 from .fedlin_quadratic import papers_choice
-from .item import Claim, Decision, Item, Work, at_least, at_most, ours, paper, reduced
+from .item import Claim, Decision, Item, Work, at_least, at_most, ours, reduced
 from .measures import straightness
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Lines over something else than rounds (a step size, a number of local steps): one table, drawn and given to the page alike."""
+"""Lines over something else than rounds (a step size, local steps): one table, drawn and given to the page alike."""
 
 from __future__ import annotations
 

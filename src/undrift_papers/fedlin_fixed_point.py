@@ -102,7 +102,7 @@ def _leaves(data: Data) -> Decision:
     table, near = data["scaffold"], data.setting["near"]
     back, usual = table["rounds from x*"].astype(float), table["rounds from 0"].astype(float)
     text = f"it goes {peaks.min():.3f}‖x*‖ to {peaks.max():.3f}‖x*‖ away in {len(peaks)} runs, and is back after "
-    text += f"{back.min():.0f} to {back.max():.0f} rounds (median {np.median(back):.0f}; from 0 it takes {np.median(usual):.0f})"
+    text += f"{back.min():.0f} to {back.max():.0f} rounds (median {np.median(back):.0f}, from 0 {np.median(usual):.0f})"
     return at_least(float(peaks.min()), near, text)
 
 

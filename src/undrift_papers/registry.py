@@ -11,6 +11,13 @@ from .item import BEYOND, Item
 
 MODULES = (
     "fedlin",
+    "fedlin_table",
+    "fedlin_price",
+    "fedlin_lower",
+    "fedlin_memory",
+    "fedlin_distortion",
+    "fedlin_fixed_point",
+    "fedlin_fedsplit",
     "ssl",
     "ssl_partition",
     "learning_ssl",
@@ -22,6 +29,7 @@ MODULES = (
     "fedavg_bound",
     "learning_fedavg",
     "fedtrack",
+    "fedtrack_cost",
     "beyond_table",
     "beyond_exchange",
     "beyond_difference",

@@ -134,7 +134,7 @@ FIXED = Item(
         ours("near", 1e-6, "‖x − x*‖/‖x*‖ up to which SCAFFOLD counts as being there"),
         ours("rounds", 500),
     ),
-    reduced=(reduced("problems", 2)),
+    reduced=(reduced("problems", 2),),
     quantity="‖x − x*‖/‖x*‖",
     produce=_produce,
     draw=_draw,

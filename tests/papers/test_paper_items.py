@@ -1,4 +1,4 @@
-"""Every item that trains no network, at full size, end to end: its files are there and its claims hold."""
+"""Every item that trains no network, at full size, end to end: its files are there, its claims are decided as they should."""
 
 from __future__ import annotations
 
@@ -17,16 +17,22 @@ CONVEX = (
 )
 
 
+# What was decided against the paper, as docs/reproduction.md says.
+REFUTED = {
+    "fedlin/fig4": {"1e-3 is the best step of the grid for FedLin", "1e-3 is the best step of the grid for SCAFFOLD"},
+    "fedlin/fig6": {"FedLin converges to the minimiser for δ_s = 1, 2, 4 in every draw"},
+}
+
 LONG = (*(f"fedlin/fig{n}" for n in (2, 3, 4, 6, 7, 8)), "ssl/fig4")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in CONVEX])
-def test_claims_hold_at_full_size(name, tmp_path):
+def test_claims_at_full_size(name, tmp_path):
     item, store = all_items()[name], Store(tmp_path)
     made = reproduce(item, store, "quick")
     assert made.scale == "paper", "items that train no network are not reduced"
-    assert [(claim["sentence"], claim["measured"]) for claim in made.claims if not claim["holds"]] == []
-    assert all(claim["margin"] >= 1 for claim in made.claims)
+    assert {claim["sentence"] for claim in made.claims if not claim["holds"]} == REFUTED.get(name, set())
+    assert all((claim["margin"] >= 1) == claim["holds"] for claim in made.claims)
     for file in ("figure.png", "figure.svg", "page.html"):
         assert (made.folder / file).stat().st_size > 0, file
     kept = store.archive(item, "quick").read()

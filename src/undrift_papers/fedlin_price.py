@@ -31,13 +31,13 @@ COLOURS = {IDEAL: "#777777", SAME: "#009E73", RANDOM: "#0072B2", HARD: "#D55E00"
 GRID = 400  # steps among which the best is sought
 
 
-def mixed(problem: Any, share: float) -> Any:
-    """Clients between equal (0) and their own (1): Hessians H + share·(H_i − H), all with the minimiser x*."""
+def equal_clients(problem: Any) -> Any:
+    """The same f, with clients that all have its Hessian and its minimiser."""
     q = Quadratics.of(problem)
-    hessians = np.asarray(problem.hessians(problem.optimum.x), float)
-    mean = np.einsum("i,ijk->jk", np.asarray(problem.weights), hessians)
-    A = mean + share * (hessians - mean)
-    return ud.problems.quadratic(A, A @ q.x, weights=np.asarray(problem.weights))
+    weights = np.asarray(problem.weights)
+    mean = np.einsum("i,ijk->jk", weights, np.asarray(problem.hessians(problem.optimum.x), float))
+    A = np.broadcast_to(mean, (len(weights), *mean.shape))
+    return ud.problems.quadratic(A, A @ q.x, weights=weights)
 
 
 def curvatures(problem: Any) -> tuple[float, float]:
@@ -72,7 +72,7 @@ def measured_rate(problem: Any, eta: float, H: int, rounds: int) -> float:
 
 def _problems(work: Work) -> dict[str, list[Any]]:
     drawn = [case("quadratic", number).problem for number in range(work["problems"])]
-    return {SAME: [mixed(p, 0.0) for p in drawn], RANDOM: drawn, HARD: [theorem5_instance(L) for L in work["L"]]}
+    return {SAME: [equal_clients(p) for p in drawn], RANDOM: drawn, HARD: [theorem5_instance(L) for L in work["L"]]}
 
 
 def _produce(work: Work) -> Data:

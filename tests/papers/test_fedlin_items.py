@@ -144,7 +144,7 @@ def test_one_local_step_is_one_step_of_gradient_descent():
 
 
 def test_equal_clients_lose_nothing():
-    problem = fedlin_price.mixed(stability.theorem5_instance(14.0), 0.0)
+    problem = fedlin_price.equal_clients(stability.theorem5_instance(14.0))
     eta = fedlin_price.step_of_descent(problem, 5)
     radius = ud.theory.round_map.fedlin(problem, eta, 5).spectral_radius
     assert radius == pytest.approx(fedlin_price.descent_rate(problem) ** 5, rel=1e-9)

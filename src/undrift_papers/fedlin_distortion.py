@@ -51,7 +51,8 @@ def _end(work: Work, name: str, eta: float) -> tuple[float, bool]:
 
 def _produce(work: Work) -> Data:
     lines, found, runs = Lines(), [], []
-    etas = np.geomspace(*work["eta"], work["grid"])
+    low, high = work["eta"]
+    etas = np.geomspace(low, high, work["grid"])
     for name in BASELINES:
         made = [_surrogate(work, name, float(eta)) for eta in etas]
         settles = np.array([one.settles for one in made])

@@ -72,7 +72,7 @@ def _produce(work: Work) -> Data:
         work.progress(_series(kappa), number + 1, len(kappas))
     names = ("kappa", "longest e", "last odd e that diverges", "last even e that diverges", "radius started at x")
     run_names = ("kappa", "share", "e", "radius", "grown")
-    tables = {
+    tables: dict[str, Any] = {
         "lines": lines.table(),
         "reach": dict(zip(names, zip(*reaches, strict=True), strict=True)),
         "runs": dict(zip(run_names, zip(*runs, strict=True), strict=True)),

@@ -65,7 +65,10 @@ def _produce(work: Work) -> Data:
             scaffold.append((number, option, back, usual, own_memory_moves(one, step, H, option)))
         work.progress("problems", number + 1, work["problems"])
     names = ("problem", "option", "rounds from x*", "rounds from 0", "moved with its own memory")
-    tables = {"curves": curves.table(), "scaffold": dict(zip(names, zip(*scaffold, strict=True), strict=True))}
+    tables: dict[str, Any] = {
+        "curves": curves.table(),
+        "scaffold": dict(zip(names, zip(*scaffold, strict=True), strict=True)),
+    }
     return Data(tables, seeds=range(work["problems"]))
 
 

@@ -96,8 +96,8 @@ def shrinks(eta: float, H: int, L: float, rounds: int) -> tuple[float, float]:
 def _produce(work: Work) -> Data:
     lines, rows, runs = Lines(), [], []
     for H in work["H shown"]:
-        eta = np.linspace(0, work["shown up to"] / work["L shown"], SCAN)[1:]
-        lines.add(f"H = {H}", eta, radius(eta, H, work["L shown"]))
+        etas = np.linspace(0, work["shown up to"] / work["L shown"], SCAN)[1:]
+        lines.add(f"H = {H}", etas, radius(etas, H, work["L shown"]))
     cases = [(L, H) for L in work["L"] for H in range(2, int(work["longest H"] * L) + 1)]
     for L, H in cases:
         found = stable_steps(H, L)

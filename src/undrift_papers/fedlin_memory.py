@@ -211,12 +211,15 @@ def _weaker_in_delta(data: Data) -> Decision:
 
 
 def _at_equal_steps(data: Data) -> Decision:
-    """At the smallest step of the grid, for every δ, by the factor that the paper's powers promise."""
-    eta = min(data.setting["eta"])
-    ratios = {d: _at(data, False, d)[eta] / _at(data, True, d)[eta] for d in data.setting["delta"]}
+    """At the smallest step of the grid, for every δ, by the factor that the paper's powers promise.
+
+    A run without memory that did not reach the goal counts with all its rounds, which is too few.
+    """
+    eta, most = min(data.setting["eta"]), float(data.setting["rounds"])
+    ratios = {d: min(_at(data, False, d)[eta], most) / _at(data, True, d)[eta] for d in data.setting["delta"]}
     said = ", ".join(f"{ratio:.1f} at δ = {d}" for d, ratio in ratios.items())
     least = min(ratio / math.sqrt(d) for d, ratio in ratios.items())
-    return at_least(least, 1, f"at η̄ = {eta:g}/L memory takes fewer rounds by the factor {said}")
+    return at_least(least, 1, f"at η̄ = {eta:g}/L memory takes fewer rounds by the factor {said} (or more)")
 
 
 def _draw(data: Data) -> Figure:
@@ -247,7 +250,7 @@ THM7 = Item(
         ours("delta", [2, 8, 32], "k = 16, 4, 1 of 32"),
         ours(
             "eta",
-            [0.05, 0.1, 0.2, 0.5, 1.0],
+            [0.05, 0.1, 0.2, 0.35, 0.5, 1.0, 1.5, 2.0, 3.0],
             "η̄L tried, besides the theorems' 1/(2(2 + √δ)) and 1/(72δ)",
         ),
         paper("d of the paper", 100, "so δ ≤ 100 in its experiments, where it has 2 and 4"),

@@ -121,7 +121,7 @@ def memory_data(without: float, with_: float) -> Data:
         "rounds": [rounds[memory] * d / eta for memory, d, eta in cases],
     }
     own = {name: column[::2] for name, column in grid.items() if name != "eta"} | {"bound holds": ["True"] * 4}
-    setting = {"kappa": 10.0, "d of the paper": 100, "delta": deltas, "eta": etas}
+    setting = {"kappa": 10.0, "d of the paper": 100, "delta": deltas, "eta": etas, "rounds": 10**6}
     return Data({"own": own, "grid": grid}, [0], setting)
 
 

@@ -250,11 +250,11 @@ THM7 = Item(
         ours("delta", [2, 8, 32], "k = 16, 4, 1 of 32"),
         ours(
             "eta",
-            [0.05, 0.1, 0.2, 0.35, 0.5, 1.0, 1.5, 2.0, 3.0],
+            [0.05, 0.1, 0.14, 0.2, 0.28, 0.4, 0.56, 0.8, 1.1, 1.6, 2.2, 3.0, 4.2],
             "η̄L tried, besides the theorems' 1/(2(2 + √δ)) and 1/(72δ)",
         ),
         paper("d of the paper", 100, "so δ ≤ 100 in its experiments, where it has 2 and 4"),
-        ours("seeds", [0], "draws of the problem"),
+        ours("seeds", [0, 1], "draws of the problem"),
         ours("rounds", 12000, "at most"),
         ours("long rounds", 2500, "times δ: at Theorem 7's step, at most"),
         ours("x_0", "0"),
@@ -262,7 +262,6 @@ THM7 = Item(
     reduced=(
         reduced("delta", [2, 8]),
         reduced("seeds", [0]),
-        reduced("eta", [0.05, 0.2, 0.5]),
         reduced("rounds", 3000),
     ),
     produce=_produce,

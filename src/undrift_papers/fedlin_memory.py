@@ -185,9 +185,10 @@ def _faster(of: Callable[[Data, bool, int], float]) -> Callable[[Data], Decision
 def _explain(data: Data) -> str:
     d = max(data.setting["delta"])
     with_, without = _best(data, True, d), _best(data, False, d)
+    edge = ", the largest tried" if without[1] == max(data.setting["eta"]) else ""
     return (
         f"it is the steps that decide: at δ = {d} the theorems take η̄L = {1 / (2 * (2 + math.sqrt(d))):.3f} without and "
-        f"{1 / (72 * d):.1e} with memory, while the best ones are {without[1]:g} ({without[0]:.0f} rounds) and {with_[1]:g} "
+        f"{1 / (72 * d):.1e} with memory, while the best ones are {without[1]:g} ({without[0]:.0f} rounds{edge}) and {with_[1]:g} "
         f"({with_[0]:.0f} rounds)."
     )
 

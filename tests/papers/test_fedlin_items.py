@@ -33,6 +33,7 @@ REFUTED = {
     "fedlin/thm7": {
         "for some δ up to 100 Theorem 7 promises fewer rounds to 1e-6 than Theorem 6",
         "at the theorems' own steps runs with memory take fewer rounds, for every δ",
+        "with each at its best step memory takes fewer rounds, for every δ",
     },
 }
 

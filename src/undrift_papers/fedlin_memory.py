@@ -188,8 +188,8 @@ def _explain(data: Data) -> str:
     edge = ", the largest tried" if without[1] == max(data.setting["eta"]) else ""
     return (
         f"it is the steps that decide: at δ = {d} the theorems take η̄L = {1 / (2 * (2 + math.sqrt(d))):.3f} without and "
-        f"{1 / (72 * d):.1e} with memory, while the best ones are {without[1]:g} ({without[0]:.0f} rounds{edge}) and {with_[1]:g} "
-        f"({with_[0]:.0f} rounds)."
+        f"{1 / (72 * d):.1e} with memory, while the best ones are {without[1]:g} ({without[0]:.0f} rounds{edge}) "
+        f"and {with_[1]:g} ({with_[0]:.0f} rounds)."
     )
 
 

@@ -8,6 +8,7 @@ looked at before it was written down. Running this needs undrift[certify].
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
@@ -119,15 +120,24 @@ def _not_on_clients(data: Data) -> Decision:
     return at_most(max(spread, 1e-12), 1e-5, f"τ = 3, η̄ = 3/L, κ = 10: {', '.join(each)}")
 
 
-def _quadratics_are_worst(data: Data) -> Decision:
+def _quadratics_are_worst(longest: bool, data: Data) -> Decision:
+    """On the cases kept back; without `longest` the longest step of each (τ, κ) is left out."""
     rows = data.where("rates", question="kept back")
-    off = np.abs(rows["rate"] - rows["quadratic"])
+    cases = list(zip(rows["tau"], rows["kappa"], strict=True))
+    last = {case: max(eta for eta, other in zip(rows["eta"], cases, strict=True) if other == case) for case in cases}
+    chosen = np.array(
+        [
+            longest or eta < last[case] or len(set(rows["eta"])) == 1
+            for eta, case in zip(rows["eta"], cases, strict=True)
+        ]
+    )
+    off = np.where(chosen, np.abs(rows["rate"] - rows["quadratic"]), 0.0)
     worst = int(np.argmax(off))
     where = f"τ = {rows['tau'][worst]}, κ = {rows['kappa'][worst]:g}, η̄ = {rows['eta'][worst]:g}/L"
-    why = (
-        f"there the certified rate is {rows['rate'][worst]:.6f}, that of the quadratics {rows['quadratic'][worst]:.6f}"
-    )
-    return at_most(float(off.max()), 1e-4, f"{len(off)} cases, at most {off.max():.1e} apart ({where})", why)
+    count = int(np.sum(off > 1e-4))
+    why = f"{count} of {chosen.sum()} cases are further apart: in the worst of them the certified rate is "
+    why += f"{rows['rate'][worst]:.6f}, that of the quadratics {rows['quadratic'][worst]:.6f}"
+    return at_most(float(off.max()), 1e-4, f"{chosen.sum()} cases, at most {off.max():.1e} apart ({where})", why)
 
 
 def _spread_by_the_mean(data: Data) -> Decision:
@@ -229,7 +239,12 @@ ITEM = Item(
         Claim("the worst case is the same for two, three and four clients", _not_on_clients),
         Claim(
             "conjecture: up to nine tenths of the best step the worst case is f_i = (μ/2)‖x‖²; on cases kept back",
-            _quadratics_are_worst,
+            functools.partial(_quadratics_are_worst, True),
+        ),
+        Claim(
+            "the same up to seven tenths (a bound that was chosen after nine tenths had failed in a corner)",
+            functools.partial(_quadratics_are_worst, False),
+            scales=("paper",),
         ),
         Claim(
             "conjecture: with different τ_i the rate is that of the mean contraction on f_i = (μ/2)‖x‖²",

@@ -279,6 +279,21 @@ def _ahead(panel: str, share: float, least: float) -> Callable[[Data], Decision]
     return decide
 
 
+def _printed_step_is_best(name: str) -> Callable[[Data], Decision]:
+    """The paper takes 1e-3 for both, "tuned to get best results"."""
+
+    def decide(data: Data) -> Decision:
+        rows = data.where("steps", method=name)
+        needed = dict(zip(rows["step"].tolist(), rows["rounds to 1e-20"].astype(float), strict=True))
+        printed, best = needed[data.setting["eta"]], min(needed, key=lambda step: needed[step])
+        shown = f"{printed:.0f}" if np.isfinite(printed) else f"more than {data.setting['rounds']}"
+        text = f"rounds to 1e-20: {shown} at 1e-3, {needed[best]:.0f} at {best:g}"
+        why = f"of the steps tried {best:g} is the best one; the paper compares {name} at a step that suits it less."
+        return at_most(printed, needed[best], text, why)
+
+    return decide
+
+
 def _draw_4(data: Data) -> Figure:
     from .draw import curves_figure
 
@@ -311,6 +326,14 @@ FIG4 = Item(
             "with noisy gradients FedLin is at least three times as fast", _ahead(NOISY, 1e-6, 3), "the trend persists"
         ),
         Claim("with each at its best step FedLin is still ahead", _ahead(TUNED, 1e-20, 1.05), None),
+        Claim(
+            "1e-3 is the best step of the grid for FedLin", _printed_step_is_best("FedLin"), "tuned to get best results"
+        ),
+        Claim(
+            "1e-3 is the best step of the grid for SCAFFOLD",
+            _printed_step_is_best("SCAFFOLD"),
+            "tuned to get best results",
+        ),
     ),
 )
 
@@ -329,7 +352,7 @@ def _figure_8(work: Work) -> Data:
             rounds=work["rounds"],
             steps=draw_steps(work["steps"], 20, seed),
             oracle=ud.oracles.noisy(variance * 100),
-            seed=seed,
+            seed=1000 * number + seed,  # noise of its own: the same one scaled would give the same curve scaled
         ).history
         curves.add_run(PANEL_8, f"σ² = {variance:g}", history["gap"], history, seed=seed)
         work.progress(f"σ² = {variance:g}", number + 1, len(cases))
@@ -369,7 +392,7 @@ def _draw_8(data: Data) -> Figure:
 
 
 FIG8 = Item(
-    revision=2,  # FedLin and FedTrack: two vectors down a round
+    revision=3,  # noise of its own in every run, three draws
     name="fedlin/fig8",
     title="FedLin, figure 8: with noisy gradients a ball around the minimiser, larger with more noise",
     setting=(
@@ -378,7 +401,7 @@ FIG8 = Item(
         paper("noise", [1e-5, 1e-3, 1e-1], "σ²; taken as the variance of every entry"),
         paper("eta", 1e-2, "η̄; larger than Theorem 4 allows"),
         *STEPS,
-        ours("seeds", [0], "of data, steps and noise"),
+        ours("seeds", [0, 1, 2], "draws of data and steps; every run has noise of its own"),
         ours("x_0", "0"),
         ours("rounds", 60),
     ),

@@ -12,6 +12,13 @@ from .item import BEYOND, Item
 
 MODULES = (
     "fedlin",
+    "fedlin_table",
+    "fedlin_price",
+    "fedlin_lower",
+    "fedlin_memory",
+    "fedlin_distortion",
+    "fedlin_fixed_point",
+    "fedlin_fedsplit",
     "ssl",
     "ssl_partition",
     "ssl_local_steps",
@@ -32,6 +39,7 @@ MODULES = (
     "fedavg_lemmas",
     "learning_fedavg",
     "fedtrack",
+    "fedtrack_cost",
     "beyond_table",
     "beyond_exchange",
     "beyond_difference",

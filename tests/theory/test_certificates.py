@@ -164,6 +164,7 @@ def test_methods_with_memory_contract_a_lyapunov_function() -> None:
     one = ud.theory.certify(ud.scaffold, L=1.0, mu=0.1, steps=1, eta=1.0)
     assert one.memory is not None
     assert 0.81 <= one.rate <= 0.8101
+    assert np.linalg.eigvalsh(one.P - np.diag([1.0, 0.0])).min() > 0  # V ≥ ‖x − x*‖²
     coin = ud.theory.certify(ud.scaffnew, L=1.0, mu=0.1, eta=1.0, p=0.5)
     assert coin.per == "local step"
     assert 0.81 <= coin.rate < 1 - min(0.1, 0.25)

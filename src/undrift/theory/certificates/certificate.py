@@ -33,6 +33,7 @@ class Certificate:
     memory: str | None = None
     worst: Any = None  # the worst case that was found from below (`finite.WorstCase`), where it was solved here
     per: str = "round"
+    P: Any = None  # of V, where a method has memory and was solved here; gradients in its state are told in units of L
 
     def rounds_to(self, target: float) -> int | None:
         """Rounds after which `measure` (or V) is promised to have fallen by this factor; None where the rate is 1 or more.

@@ -83,6 +83,7 @@ def certify(
         memory=known.memory,
         worst=found.worst,
         per=known.per,
+        P=found.P if known.memory is not None else None,
     )
 
 
@@ -165,6 +166,7 @@ class Found:
     rate: float
     exact: bool
     worst: Any
+    P: np.ndarray
 
 
 class Rates:
@@ -236,12 +238,12 @@ class Rates:
             solution = found
             exact = certified_rate(programme, found)
             if exact is not None:
-                return Found(_upwards(exact), True, from_below(step, found))
+                return Found(_upwards(exact), True, from_below(step, found), found.P)
         if solution is None:
             raise InputError(
                 f"with the step {float(step):.4g}/L nothing contracts in the worst case: take a smaller one, or leave it out"
             )
-        return Found(solution.rate, False, from_below(step, solution))
+        return Found(solution.rate, False, from_below(step, solution), solution.P)
 
     def candidates(self, programme: Programme) -> Iterator[Solution]:
         """Solutions from the sharpest one on to such that leave more room for rounding."""

@@ -191,9 +191,21 @@ QUICK_CLAIMS = [
 
 # ----- pages
 def _remarks(name: str, data: Data, elsewhere: Elsewhere) -> list[str]:
-    missing = not_run(data)
+    missing, lost = not_run(data), _lost(data)
     again = f"`undrift reproduce {name} --scale paper --again` runs it, and finds what is finished"
-    return [SPREAD, *([f"Not run yet, and not claimed: {'. '.join(missing)}. {again}."] if missing else [])]
+    return [SPREAD, *lost, *([f"Not run yet, and not claimed: {'. '.join(missing)}. {again}."] if missing else [])]
+
+
+def _lost(data: Data) -> list[str]:
+    """The best steps with which a seed collapsed, so that the next smaller one was taken."""
+    rows = data.tables.get("collapsed", {})  # results of before have none
+    return [
+        f"{Cell(name, int(classes), int(steps)).panel}: with {method} at η = {eta:g}, the best of the grid with one seed, the run "
+        f"with seed {seeds} (of {count}) collapses, so the next smaller step is taken."
+        for name, classes, steps, method, eta, seeds, count in zip(
+            *(rows.get(key, ()) for key in ("data", "classes", "K", "method", "eta", "lost", "seeds")), strict=True
+        )
+    ]
 
 
 def _cifar_finding(data: Data) -> str:

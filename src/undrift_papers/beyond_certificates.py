@@ -207,6 +207,7 @@ def draw(data: Data) -> Figure:
     axis.set_ylim(0.2, 1.1)
     axis.axhline(1.0, color="#bbbbbb", linewidth=0.8)
     dress(axis, "FedLin, κ = 10, any number of clients", "η̄L", "certified contraction of ‖x − x*‖² a round")
+    axis.set_yscale("linear")
     axis.legend(frameon=False, fontsize=8.5)
     return figure
 

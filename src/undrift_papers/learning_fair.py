@@ -198,10 +198,10 @@ def _remarks(name: str, data: Data, elsewhere: Elsewhere) -> list[str]:
 
 def _lost(data: Data) -> list[str]:
     """The best steps with which a seed collapsed, so that the next smaller one was taken."""
-    rows = data.tables.get("collapsed", {})  # results of before have none
+    rows = data.tables.get("collapsed", {})  # older results have none
     return [
-        f"{Cell(name, int(classes), int(steps)).panel}: with {method} at η = {eta:g}, the best of the grid with one seed, the run "
-        f"with seed {seeds} (of {count}) collapses, so the next smaller step is taken."
+        f"{Cell(name, int(classes), int(steps)).panel}: with {method} at η = {eta:g}, the best of the grid with one seed, "
+        f"the run with seed {seeds} (of {count}) collapses, so the next smaller step is taken."
         for name, classes, steps, method, eta, seeds, count in zip(
             *(rows.get(key, ()) for key in ("data", "classes", "K", "method", "eta", "lost", "seeds")), strict=True
         )

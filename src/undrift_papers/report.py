@@ -89,7 +89,7 @@ def _section(title: str, shown: Sequence[Reproduction], file: Path, store: Store
 def _line(made: Reproduction, file: Path, store: Store) -> str:
     link = f"[{made.item.name}]({file.stem}/{page_name(made.item)})"
     count = f"{len(made.claims) - made.failed} of {len(made.claims)}"
-    size = "" if made.scale == "paper" else f", {size_of(made.item, made.scale)}"
+    size = "" if made.scale == "paper" and made.item.full is None else f", {size_of(made.item, made.scale)}"
     count = f"**{count}**{size}" if made.failed else f"{count}{size}"
     return table_row(link, made.item.title, count, linked(finding(made, store), f"{file.stem}/"))
 

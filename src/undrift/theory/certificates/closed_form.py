@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .rounds import METHODS
+
 
 def quadratic_rate(method: str, eta: float, kappa: float, steps: Sequence[int]) -> float:
     """The contraction of ‖x − x*‖² on f_i(x) = (a/2)x² at all clients, the worse of a = μ = 1/κ and a = L = 1.
@@ -14,13 +16,5 @@ def quadratic_rate(method: str, eta: float, kappa: float, steps: Sequence[int]) 
     >>> f"{quadratic_rate('fedlin', 2.0, 10.0, [2]):.4f}"  # (1 − 0.1)⁴
     '0.6561'
     """
-    factors = []
-    for a in (1 / kappa, 1.0):
-        if method == "fedsplit":
-            factors.append(abs((1 - eta * a) / (1 + eta * a)))
-            continue
-        for tau in steps:
-            local = {"fedlin": eta / tau, "fedsgd": eta, "gd": eta}.get(method, eta)
-            count = 1 if method in ("fedsgd", "gd") else tau
-            factors.append(abs(1 - local * a) ** count)
-    return max(factors) ** 2
+    factor = METHODS[method].quadratic
+    return max(abs(factor(eta, a, tau)) for a in (1 / kappa, 1.0) for tau in steps) ** 2

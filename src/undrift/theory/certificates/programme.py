@@ -39,7 +39,7 @@ class Kind:
     states: list[tuple[Form, Form]]
     points: int  # of all its losses together
     offsets: list[int]  # where the points of each loss begin
-    shared: list[Vector]
+    common: list[Vector]  # what all clients share
 
 
 def entries(rank: int) -> list[tuple[int, int]]:
@@ -69,10 +69,10 @@ def kind(
         for j in range(len(loss.points))
         if i != j
     ]
-    couplings = [inner(s, z) for s in sketch.shared for z in sketch.centred]
+    couplings = [inner(s, z) for s in sketch.common for z in sketch.centred]
     counts = [len(loss.points) for loss in sketch.losses]
     offsets = [sum(counts[:k]) for k in range(len(counts))]
-    return Kind(sketch.size, couplings, pairs, sketch.at_most_zero, states, sum(counts), offsets, sketch.shared)
+    return Kind(sketch.size, couplings, pairs, sketch.at_most_zero, states, sum(counts), offsets, sketch.common)
 
 
 def _refuse_beyond(size: int, multipliers: int) -> None:
@@ -149,7 +149,7 @@ class Programme:
     def blocks_sizes(self) -> list[int]:
         if self.shares is None:
             return [kind.size for kind in self.kinds]
-        common = len(self.kinds[0].shared)
+        common = len(self.kinds[0].common)
         return [common + sum(kind.size - common for kind in self.kinds)]
 
     def places(self, number: int) -> list[int]:
@@ -157,7 +157,7 @@ class Programme:
         kind = self.kinds[number]
         if self.shares is None:
             return list(range(kind.size))
-        common = [next(iter(vector.terms)) for vector in kind.shared]
+        common = [next(iter(vector.terms)) for vector in kind.common]
         own = [k for k in range(kind.size) if k not in common]
         begin = len(common) + sum(other.size - len(common) for other in self.kinds[:number])
         where = {vector: place for place, vector in enumerate(common)}

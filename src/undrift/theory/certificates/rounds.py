@@ -37,6 +37,7 @@ class Method:
     number: str = "eta"
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # those it takes, with their defaults
     reach: Callable[[int], float] = lambda tau: 2.0 * tau  # no step beyond this multiple of 1/L can be stable
+    quadratic: Callable[[float, float, int], float] = lambda eta, a, tau: (1 - eta * a) ** tau  # of x, on f_i = (a/2)x²
 
 
 def _moved(x: Any, x_after: Any) -> Played:
@@ -195,11 +196,11 @@ def _memory(words: str) -> str:
 
 
 METHODS: dict[str, Method] = {
-    "gd": Method(fedsgd, reach=lambda tau: 2.0),
-    "fedsgd": Method(fedsgd, reach=lambda tau: 2.0),
+    "gd": Method(fedsgd, reach=lambda tau: 2.0, quadratic=lambda eta, a, tau: 1 - eta * a),
+    "fedsgd": Method(fedsgd, reach=lambda tau: 2.0, quadratic=lambda eta, a, tau: 1 - eta * a),
     "fedavg": Method(fedavg, alike=True, reach=lambda tau: 2.0),
     "fedprox": Method(fedprox, alike=True, settings={"beta": Fraction(1, 10)}, reach=lambda tau: 2.0),
-    "fedlin": Method(fedlin, settings={"down": None}),
+    "fedlin": Method(fedlin, settings={"down": None}, quadratic=lambda eta, a, tau: (1 - eta * a / tau) ** tau),
     "fedlin+feedback": Method(fedlin_feedback, _memory("e"), settings={"down": Fraction(2)}),
     "fedlin+differences": Method(
         fedlin_differences, _memory("h_i − ∇f_i(x*), ∇f_i(x) − ∇f_i(x*)"), settings={"up": Fraction(2)}
@@ -217,5 +218,6 @@ METHODS: dict[str, Method] = {
         number="s",
         settings={"inner_steps": None, "inner_eta": None},
         reach=lambda tau: 100.0,
+        quadratic=lambda s, a, tau: (1 - s * a) / (1 + s * a),
     ),
 }

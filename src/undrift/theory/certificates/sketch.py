@@ -114,7 +114,7 @@ class Sketch:
         self.alike = alike
         self.losses = [Loss(self) for _ in range(components)]
         self.clients = [Client(list(self.losses), steps)]  # the one that stands for all
-        self.shared: list[Vector] = []
+        self.common: list[Vector] = []
         self.centred: list[Vector] = []  # whose mean over the clients is zero
         self.at_most_zero: list[Form] = []
         self.origin = Vector()
@@ -128,7 +128,7 @@ class Sketch:
     def everyone(self) -> Vector:
         """A vector that all clients share."""
         made = self.unknown()
-        self.shared.append(made)
+        self.common.append(made)
         return made
 
     def each(self) -> list[Vector]:

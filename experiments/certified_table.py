@@ -53,20 +53,21 @@ def solve(
             "below": below, "exact": found.exact}  # fmt: skip
 
 
+def _key(method: str, steps: tuple[int, ...], row: dict[str, Any], kappa: float) -> tuple[Any, ...]:
+    """What a row is known by."""
+    return method, steps, row.get("option"), kappa
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Solve the table of certified steps.")
     parser.add_argument("--anew", action="store_true", help="solve rows that are there already, too")
     rows = [] if parser.parse_args().anew else json.loads(FILE.read_text())["rows"] if FILE.exists() else []
-    there = {(row["method"], tuple(row["steps"]), row["kappa"]) for row in rows}
+    there = {_key(row["method"], tuple(row["steps"]), row, row["kappa"]): row["eta"] for row in rows}
     for method, steps, settings, kappas in wanted():
         near = None
         for kappa in kappas:
-            if (method, steps, kappa) in there:
-                near = next(
-                    row["eta"]
-                    for row in rows
-                    if (row["method"], tuple(row["steps"]), row["kappa"]) == (method, steps, kappa)
-                )
+            if (key := _key(method, steps, settings, kappa)) in there:
+                near = there[key]
                 continue
             began = time.time()
             row = solve(method, steps, settings, kappa, near)

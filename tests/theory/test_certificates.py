@@ -164,7 +164,7 @@ def test_methods_with_memory_contract_a_lyapunov_function() -> None:
     one = ud.theory.certify(ud.scaffold, L=1.0, mu=0.1, steps=1, eta=1.0)
     assert one.memory is not None
     assert 0.81 <= one.rate <= 0.8101
-    assert np.linalg.eigvalsh(one.P - np.diag([1.0, 0.0])).min() > 0  # V ≥ ‖x − x*‖²
+    assert np.linalg.eigvalsh(one.P - np.diag([1.0, 0.0])).min() > -1e-9  # V ≥ ‖x − x*‖²
     coin = ud.theory.certify(ud.scaffnew, L=1.0, mu=0.1, eta=1.0, p=0.5)
     assert coin.per == "local step"
     assert 0.81 <= coin.rate < 1 - min(0.1, 0.25)
@@ -253,7 +253,7 @@ def test_every_row_of_the_table_is_proved_and_nearly_tight() -> None:
     assert len(rows) > 100
     for row in rows:
         assert row["exact"]
-        assert row["rate"] >= row["below"] - 1e-9
+        assert -1e-9 <= row["rate"] - row["below"] <= 0.02  # other losses than quadratics begin to be worse there
         assert row["rate"] < 1
 
 
@@ -287,11 +287,20 @@ def test_the_table_is_read_in_the_safe_direction() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"mu": 0.0}, "0 < μ < L"),
+        ({"mu": 0.0}, "finite number > 0"),
         ({"mu": 1.0}, "0 < μ < L"),
         ({"steps": 0}, "whole numbers ≥ 1"),
         ({"steps": [1, 2, 3]}, "3 entries for 2 clients"),
-        ({"clients": 0}, "clients is a whole number"),
+        ({"clients": 0}, "clients: whole numbers"),
+        ({"clients": None}, "clients: whole numbers"),
+        ({"steps": 2.0}, "local steps: whole numbers"),
+        ({"steps": None}, "local steps: whole numbers"),
+        ({"steps": np.array([1, 4, 4])}, "3 entries for 2 clients"),
+        ({"L": "1"}, "L is a finite number"),
+        ({"mu": 1e-9}, "up to κ"),
+        ({"eta": "certified"}, "finite number > 0"),
+        ({"down": 0.5}, "δ ≥ 1"),
+        ({"down": math.nan}, "finite number > 0"),
         ({"measure": "distance"}, "measure"),
         ({"eta": -1.0}, "finite number > 0"),
         ({"colour": 3}, "colour"),
@@ -303,3 +312,38 @@ def test_bad_questions_are_refused_by_name(given: dict[str, Any], words: str) ->
         ud.theory.certify(ud.fedlin, **{"L": 1.0, "mu": 0.1, "clients": 2, **given})
     with pytest.raises(InputError, match="certificate"):
         ud.theory.certify("feddyn", L=1.0, mu=0.1)
+    with pytest.raises(InputError, match="without its numbers"):
+        ud.theory.certify(ud.fedlin(eta=0.1), L=1.0, mu=0.1)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "words"),
+    [
+        ("scaffnew", {}, "depends on p"),
+        ("scaffnew", {"p": 2}, "probability"),
+        ("scaffold", {"option": 3}, "options 1 and 2"),
+        ("fedprox", {"beta": -1.0}, "finite number > 0"),
+        ("fedtrack", {"components": 2.0}, "whole numbers"),
+        ("fedsplit", {"inner_steps": 3}, "go together"),
+        ("fedavg", {"steps": {1, 6}, "measure": "sq_gradient"}, "need not be convex"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(method: str, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        ud.theory.certify(method, **{"L": 1.0, "mu": 0.1, "clients": 2, "eta": 0.5, **given})
+
+
+def test_numbers_are_taken_as_they_are_given() -> None:
+    """No rounding of a short step, and no difference between 1 and 1.0."""
+    short = ud.theory.certify(ud.fedlin, L=1.0, mu=0.1, eta=6e-7)
+    assert short.rate >= (1 - 6e-8) ** 2
+    whole, real = (ud.theory.certify(ud.fedprox, L=10.0, mu=1.0, eta=0.05, steps=3, beta=beta) for beta in (1, 1.0))
+    assert whole.rate == real.rate
+    assert whole.numbers == {"eta": 0.05, "beta": 1.0}
+
+
+def test_the_table_has_fedsplits_best_steps() -> None:
+    rows = [row for row in table.rows() if row["method"] == "fedsplit"]
+    for row in rows:
+        root = math.sqrt(row["kappa"])
+        assert row["rate"] == pytest.approx(((root - 1) / (root + 1)) ** 2, abs=1e-3)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, Literal
+
+from ...errors import InputError
 
 Measure = Literal["sq_distance", "gap", "sq_gradient"]
 
@@ -31,16 +34,20 @@ class Certificate:
     exact: bool
     source: str  # "solved", or "table: κ = 12.6 covers κ = 10"
     memory: str | None = None
-    worst: Any = None  # the worst case that was found from below (`finite.WorstCase`), where it was solved here
+    worst: Any = dataclasses.field(
+        default=None, repr=False
+    )  # the worst case that was found from below (`finite.WorstCase`), where it was solved here
     per: str = "round"
-    P: Any = None  # of V, where a method has memory and was solved here; gradients in its state are told in units of L
+    P: Any = dataclasses.field(
+        default=None, repr=False
+    )  # of V, where a method has memory and was solved here; gradients in its state are told in units of L
 
     def rounds_to(self, target: float) -> int | None:
-        """Rounds after which `measure` (or V) is promised to have fallen by this factor; None where the rate is 1 or more.
+        """Rounds (of `per`) after which `measure` (or V) is promised to be at most target, from 1; None where the rate is ≥ 1.
 
         >>> Certificate("gd", "sq_distance", 1.0, 0.5, 0.0, 1.0, 0.5, (1,), {}, "", True, "solved").rounds_to(0.1)
         4
         """
-        from math import ceil, log
-
-        return None if not self.rate < 1 else ceil(log(target) / log(self.rate))
+        if not 0 < target < 1:
+            raise InputError(f"a target is a share of what was there at the start, between 0 and 1; got {target}")
+        return None if not self.rate < 1 else math.ceil(math.log(target) / math.log(self.rate))

@@ -16,6 +16,7 @@ from .certificate import Certificate, Measure
 from .exact import certified_rate
 from .finite import worst_case
 from .programme import Programme, Solution, kind
+from .questions import exactly, positive_number, read_settings, whole_number
 from .rounds import METHODS, Method
 from .solver import contraction, lyapunov
 
@@ -29,6 +30,7 @@ SLACKS = (
     1e-5,
 )  # how far inside the cone a solution is asked to lie, so that rounding cannot take it out
 MEMORY_SLACK = 1e-8
+LARGEST_CONDITION = 1e6
 STEP_PLACES = 10**6  # steps are tried in multiples of 1/(10⁶ L), which are exact fractions
 
 
@@ -57,43 +59,56 @@ def certify(
     (0.81, True)
     """
     name, known = _method(method)
+    L, mu = positive_number("L", L), positive_number("mu", mu)
     kappa = _condition(L, mu)
-    asked = _settings(name, known, settings, L)
+    asked = read_settings(name, known, settings, L)
     if measure not in MEASURES:
         raise unknown("measure", measure, MEASURES)
     federation = _federation(clients, steps, known)
+    if measure == "sq_gradient" and federation.alike and len(federation.distinct) > 1:
+        raise InputError(
+            "with different numbers of steps ‖∇f‖² of the mean model is not bounded by those of the clients' models, as "
+            "‖∇f‖² need not be convex: use measure='sq_distance' or 'gap'"
+        )
     at = Rates(known, federation, kappa, measure, asked)
-    if eta is not None and not (math.isfinite(eta) and eta > 0):
-        raise InputError(f"{known.number} is a finite number > 0, got {eta}: leave it out to have the best one found")
-    step = _exact(eta * L) if eta is not None else at.best()
+    step = at.best() if eta is None else exactly(known.number, eta) * Fraction(L)
     found = at.certified(step)
+    chosen = float(step) / L if eta is None else float(eta)
     return Certificate(
         method=name,
         measure=measure,
-        eta=float(step) / L if eta is None else float(eta),
+        eta=chosen,
         rate=found.rate,
         residual=math.nan if found.worst is None else found.rate - found.worst.value,
         L=float(L),
         mu=float(mu),
         steps=federation.distinct,
-        numbers={known.number: float(step) / L if eta is None else float(eta)},
+        numbers={
+            known.number: chosen,
+            **{key: float(value) for key, value in settings.items() if key in ("beta", "p")},
+        },
         scope=federation.scope,
         exact=found.exact,
         source="solved",
         memory=known.memory,
         worst=found.worst,
         per=known.per,
-        P=found.P if known.memory is not None else None,
+        P=None if known.memory is None else _tight(found.P),
     )
 
 
 def rates_of(method: str, kappa: Fraction, steps: Set[int], settings: Mapping[str, Any]) -> Rates:
     """Rates of ‖x − x*‖² for any number of clients with these local steps in any mixture, L = 1."""
     known = METHODS[method]
-    return Rates(known, _federation(2, steps, known), kappa, "sq_distance", _settings(method, known, settings, 1.0))
+    return Rates(known, _federation(2, steps, known), kappa, "sq_distance", read_settings(method, known, settings, 1.0))
 
 
 def _method(method: Any) -> tuple[str, Method]:
+    if hasattr(method, "numbers"):
+        raise InputError(
+            f"certify asks for a method without its numbers, got {method}: give the factory (ud.fedlin), and eta and "
+            "settings by name"
+        )
     name = method if isinstance(method, str) else getattr(method, "name", None)
     if name not in METHODS:
         raise unknown("method with a certificate", name if isinstance(name, str) else repr(method), METHODS)
@@ -101,27 +116,18 @@ def _method(method: Any) -> tuple[str, Method]:
 
 
 def _condition(L: float, mu: float) -> Fraction:
-    if not (math.isfinite(L) and L > 0 and 0 < mu < L):
+    if not mu < L:
         raise InputError(
             f"certificates are for L-smooth, μ-strongly convex losses with 0 < μ < L; got L = {L}, μ = {mu}"
         )
-    return Fraction(float(L)) / Fraction(float(mu))
+    if L / mu > LARGEST_CONDITION:
+        raise InputError(f"certificates are solved up to κ = {LARGEST_CONDITION:g}, here it is {L / mu:.4g}")
+    return Fraction(L) / Fraction(mu)
 
 
 def _exact(step: float) -> Fraction:
     """A step in units of 1/L, as a short fraction."""
     return Fraction(step).limit_denominator(STEP_PLACES)
-
-
-def _settings(name: str, known: Method, given: Mapping[str, Any], L: float) -> dict[str, Any]:
-    for key in given:
-        if key not in known.settings:
-            raise unknown(f"setting of {name} in a certificate", key, known.settings)
-    found = {**known.settings, **given}
-    units = {"beta": 1 / L, "inner_eta": L}  # those with a dimension, told as multiples of L or 1/L
-    return {
-        key: _exact(value * units.get(key, 1.0)) if isinstance(value, float) else value for key, value in found.items()
-    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,17 +142,15 @@ class Federation:
 
 
 def _federation(clients: int, steps: int | Sequence[int] | Set[int], known: Method) -> Federation:
-    if int(clients) != clients or clients < 1:
-        raise InputError(f"clients is a whole number ≥ 1, got {clients}")
-    several = [steps] if isinstance(steps, int | np.integer) else list(steps)
-    if not several or any(int(tau) != tau or tau < 1 for tau in several):
-        raise InputError(f"local steps are whole numbers ≥ 1, got {steps!r}")
-    if isinstance(steps, Sequence) and len(several) not in (1, clients):
+    clients = whole_number("clients", clients)
+    given = [steps] if np.ndim(steps) == 0 and not isinstance(steps, Set) else list(steps)  # type: ignore[arg-type]
+    several = [whole_number("local steps", tau) for tau in given]
+    if not isinstance(steps, Set) and len(several) not in (1, clients):
         raise InputError(
             f"steps has {len(several)} entries for {clients} clients: give one each, or a set for any mixture"
         )
     alike = known.alike or clients == 1
-    counted = Counter(int(tau) for tau in several)
+    counted = Counter(several)
     distinct = tuple(sorted(counted))
     who = "clients with the same data" if alike and clients > 1 else "one client" if alike else "any number of clients"
     if len(distinct) == 1:
@@ -203,12 +207,8 @@ class Rates:
         """The step with the smallest rate: tried in powers of two from the largest that can be, then by golden section.
         `near`: where it was for a problem like this one."""
         if near is not None:
-            return _exact(
-                golden(
-                    self.rate, 0.9 * near, min(1.25 * near, self.known.reach(max(self.federation.distinct))), tolerance
-                )
-            )
-        reach = self.known.reach(max(self.federation.distinct))
+            return self._near(near, tolerance)
+        reach = self.reach
         tried = [reach / 2**k for k in range(12)]
         rates = []
         for step in tried:
@@ -229,6 +229,21 @@ class Rates:
         low, high = tried[min(best + 1, len(tried) - 1)], tried[max(best - 1, 0)]
         return _exact(golden(self.rate, low, high, tolerance))
 
+    @property
+    def reach(self) -> float:
+        """The longest step that is tried."""
+        return self.known.reach(max(self.federation.distinct), float(self.kappa))
+
+    def _near(self, near: float, tolerance: float) -> Fraction:
+        """The best step around one; the window moves on while the best is at its end."""
+        for _ in range(12):
+            low, high = 0.85 * near, min(1.3 * near, self.reach)
+            found = golden(self.rate, low, high, tolerance)
+            if low * 1.02 < found < high * 0.98 or found > 0.98 * self.reach:
+                break
+            near = found
+        return _exact(found)
+
     def certified(self, step: Fraction, worst: bool = True) -> Found:
         """The rate with its inequality checked in fractions; by the solver's word alone where that fails."""
         from_below = self.from_below if worst else lambda step, solution: None
@@ -241,7 +256,8 @@ class Rates:
                 return Found(_upwards(exact), True, from_below(step, found), found.P)
         if solution is None:
             raise InputError(
-                f"with the step {float(step):.4g}/L nothing contracts in the worst case: take a smaller one, or leave it out"
+                f"with the step {float(step):.4g}/L no {'quadratic V' if self.known.memory else 'rate'} was found that "
+                "contracts in the worst case: take a smaller one, or leave it out"
             )
         return Found(solution.rate, False, from_below(step, solution), solution.P)
 
@@ -283,6 +299,11 @@ def _smallest(solve: Callable[[float], Solution | None], tolerance: float) -> So
         else:
             high, best = middle, found
     return best
+
+
+def _tight(P: np.ndarray) -> np.ndarray:
+    """The smallest multiple of P with P ⪰ E_11: V_0 is then no larger than it must be."""
+    return np.asarray(P * np.linalg.inv(P)[0, 0])
 
 
 def _upwards(rate: Fraction) -> float:

@@ -36,7 +36,9 @@ class Method:
     per: str = "round"
     number: str = "eta"
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # those it takes, with their defaults
-    reach: Callable[[int], float] = lambda tau: 2.0 * tau  # no step beyond this multiple of 1/L can be stable
+    reach: Callable[[int, float], float] = lambda tau, kappa: (
+        2.0 * tau
+    )  # (τ, κ) -> the longest step that is tried, in 1/L
     quadratic: Callable[[float, float, int], float] = lambda eta, a, tau: (1 - eta * a) ** tau  # of x, on f_i = (a/2)x²
 
 
@@ -188,6 +190,7 @@ def fedsplit(world: Any, eta: Any, settings: Mapping[str, Any]) -> Played:
     return Played([(z_i,) for z_i in z], [(Fraction(1), [(z_i,) for z_i in after])])
 
 
+REQUIRED = object()  # a setting that must be given
 SQUARES = "V = mean of [x − x*, {}] P [x − x*, {}]ᵀ, V ≥ ‖x − x*‖²"
 
 
@@ -196,28 +199,31 @@ def _memory(words: str) -> str:
 
 
 METHODS: dict[str, Method] = {
-    "gd": Method(fedsgd, reach=lambda tau: 2.0, quadratic=lambda eta, a, tau: 1 - eta * a),
-    "fedsgd": Method(fedsgd, reach=lambda tau: 2.0, quadratic=lambda eta, a, tau: 1 - eta * a),
-    "fedavg": Method(fedavg, alike=True, reach=lambda tau: 2.0),
-    "fedprox": Method(fedprox, alike=True, settings={"beta": Fraction(1, 10)}, reach=lambda tau: 2.0),
+    "gd": Method(fedsgd, reach=lambda tau, kappa: 2.0, quadratic=lambda eta, a, tau: 1 - eta * a),
+    "fedsgd": Method(fedsgd, reach=lambda tau, kappa: 2.0, quadratic=lambda eta, a, tau: 1 - eta * a),
+    "fedavg": Method(fedavg, alike=True, reach=lambda tau, kappa: 2.0),
+    "fedprox": Method(fedprox, alike=True, settings={"beta": REQUIRED}, reach=lambda tau, kappa: 2.0),
     "fedlin": Method(fedlin, settings={"down": None}, quadratic=lambda eta, a, tau: (1 - eta * a / tau) ** tau),
-    "fedlin+feedback": Method(fedlin_feedback, _memory("e"), settings={"down": Fraction(2)}),
+    "fedlin+feedback": Method(fedlin_feedback, _memory("e"), settings={"down": REQUIRED}),
     "fedlin+differences": Method(
-        fedlin_differences, _memory("h_i − ∇f_i(x*), ∇f_i(x) − ∇f_i(x*)"), settings={"up": Fraction(2)}
+        fedlin_differences, _memory("h_i − ∇f_i(x*), ∇f_i(x) − ∇f_i(x*)"), settings={"up": REQUIRED}
     ),
-    "fedtrack": Method(fedtrack, settings={"components": 2}, reach=lambda tau: 2.0),
+    "fedtrack": Method(fedtrack, settings={"components": REQUIRED}, reach=lambda tau, kappa: 2.0),
     "scaffold": Method(
-        scaffold, _memory("c_i − ∇f_i(x*)"), settings={"option": 2, "server_eta": Fraction(1)}, reach=lambda tau: 2.0
+        scaffold,
+        _memory("c_i − ∇f_i(x*)"),
+        settings={"option": 2, "server_eta": Fraction(1)},
+        reach=lambda tau, kappa: 2.0,
     ),
     "scaffnew": Method(
-        scaffnew, _memory("h_i − ∇f_i(x*)"), per="local step", settings={"p": Fraction(1, 2)}, reach=lambda tau: 2.0
+        scaffnew, _memory("h_i − ∇f_i(x*)"), per="local step", settings={"p": REQUIRED}, reach=lambda tau, kappa: 2.0
     ),
     "fedsplit": Method(
         fedsplit,
         "V = mean ‖z_i − z_i*‖², V ≥ ‖x − x*‖²",
         number="s",
         settings={"inner_steps": None, "inner_eta": None},
-        reach=lambda tau: 100.0,
+        reach=lambda tau, kappa: 10 * kappa**0.5,
         quadratic=lambda s, a, tau: (1 - s * a) / (1 + s * a),
     ),
 }

@@ -136,7 +136,9 @@ class Sketch:
         return [self.unknown()]
 
     def each_centred(self) -> list[Vector]:
-        """A vector of every client; they have mean zero."""
+        """A vector of every client; they have mean zero, and are zero where clients are alike."""
+        if self.alike:
+            return [Vector()]
         made = self.each()
         self.centred.extend(made)
         return made

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import InputError
 from .programme import Programme, Solution, entries
 
-LARGEST_P = 1e4
+LARGEST_P = (1e2, 1e4)  # bounds on the trace of P; the solver is surer of itself with small numbers
 
 
 def cvxpy() -> Any:
@@ -39,7 +39,11 @@ def contraction(programme: Programme, slack: float) -> Solution | None:
 
 
 def lyapunov(programme: Programme, rate: float, slack: float) -> Solution | None:
-    """P with which V contracts by `rate`, P ⪰ E_11; None where there is none."""
+    """P with which V contracts by `rate`, P ⪰ E_11; None where none was found."""
+    return next((found for bound in LARGEST_P if (found := _lyapunov(programme, rate, slack, bound))), None)
+
+
+def _lyapunov(programme: Programme, rate: float, slack: float, bound: float) -> Solution | None:
     cp = cvxpy()
     rank = programme.rank
     P = cp.Variable((rank, rank), symmetric=True)
@@ -51,7 +55,7 @@ def lyapunov(programme: Programme, rate: float, slack: float) -> Solution | None
     first = np.zeros((rank, rank))
     first[0, 0] = 1
     room = cp.Variable()
-    bounds = [P - first >> slack * np.eye(rank), cp.trace(P) <= LARGEST_P, room <= 1]
+    bounds = [P - first >> slack * np.eye(rank), cp.trace(P) <= bound, room <= 1]
     problem = cp.Problem(cp.Maximize(room), parts.constraints(room) + bounds)
     solution = _solved(cp, problem, parts, room, P)
     if solution is None or solution.rate < slack:  # `rate` holds the room here

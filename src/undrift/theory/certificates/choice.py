@@ -208,7 +208,8 @@ def told(run: Run) -> tuple[str, dict[str, Any]]:
 def _record(run: Run) -> Certifiable:
     known_here: Known = known_of(run.method)
     if known_here.certified is None:
-        there_are = ", ".join(sorted(name for name, one in KNOWN.items() if one.certified is not None))
+        solved = {row["method"] for row in table.rows()}
+        there_are = ", ".join(sorted(n for n, one in KNOWN.items() if one.certified and one.certified.method in solved))
         raise InputError(
             f'there is no certificate for {run.method.name}: use "theorem", or give a number for '
             f"{', '.join(run.method.waiting) or known_here.number} (there are certificates for {there_are})"

@@ -165,8 +165,13 @@ def _page(data: Data) -> list[dict[str, Any]]:
     return page_lines(data, "Where the rounds settle", "η", "distance to x*")
 
 
+AFTER_A_FIRST_RUN = (
+    '"Never closer" allows equality up to rounding since a first run, in which the distance is level for large η.'
+)
+
 PROP1 = Item(
     name="fedlin/prop1",
+    remarks=lambda data, elsewhere: (AFTER_A_FIRST_RUN,),
     title="FedLin, Propositions 1 and 2: the larger the step, the farther from x* FedProx and FedNova settle",
     setting=(
         paper("f_1, f_2", "(1/2)(x − 3)², (x − 50)²", "figure 1"),

@@ -54,8 +54,8 @@ def stable_steps(H: int, L: float) -> Steps:
     """All of them, from the shape of λ_1: falling to η = 2/(L + 1), rising afterwards if H is even, falling if it is odd.
 
     >>> found = stable_steps(10, 14.0)
-    >>> tuple(round(eta, 4) for eta in found.again)
-    (0.1552, 0.1634)
+    >>> tuple(round(eta, 3) for eta in found.again)
+    (0.155, 0.163)
     >>> stable_steps(9, 14.0).again is None
     True
     """

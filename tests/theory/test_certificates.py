@@ -253,7 +253,8 @@ def test_every_row_of_the_table_is_proved_and_nearly_tight() -> None:
     assert len(rows) > 100
     for row in rows:
         assert row["exact"]
-        assert -1e-9 <= row["rate"] - row["below"] <= 0.02  # other losses than quadratics begin to be worse there
+        # Where a best step is, other losses than quadratics begin to be worse; with memory so does the older information.
+        assert -1e-9 <= row["rate"] - row["below"] <= (0.03 if "option" in row else 0.02)
         assert row["rate"] < 1
 
 

@@ -53,14 +53,14 @@ def _produce(work: Work) -> Data:
             TRACK: (ud.fedtrack(eta=step), H),
             **{name: (ud.scaffold(eta=step, option=option), H) for option, name in SCAFFOLD.items()},
         }
+        whole = {}
         for name, (method, steps) in runs.items():
-            far, history = _distances(method, one, steps, x, work["rounds"])
-            curves.add_run(PANEL, name, far, history, seed=number)
+            whole[name], history = _distances(method, one, steps, x, work["rounds"])
+            curves.add_run(PANEL, name, whole[name][: work["rounds shown"] + 1], history, seed=number)
         for option in SCAFFOLD:
             method = ud.scaffold(eta=step, option=option)
             from_zero, _ = _distances(method, one, H, np.zeros_like(x), work["rounds"])
-            at_optimum = data_row(curves, SCAFFOLD[option], number)
-            back = rounds_back(at_optimum, work["near"])
+            back = rounds_back(whole[SCAFFOLD[option]], work["near"])
             usual = rounds_to(from_zero, work["near"])
             scaffold.append((number, option, back, usual, own_memory_moves(one, step, H, option)))
         work.progress("problems", number + 1, work["problems"])
@@ -70,13 +70,6 @@ def _produce(work: Work) -> Data:
         "scaffold": dict(zip(names, zip(*scaffold, strict=True), strict=True)),
     }
     return Data(tables, seeds=range(work["problems"]))
-
-
-def data_row(curves: Curves, series: str, seed: int) -> np.ndarray:
-    """A curve that was just collected."""
-    rows = curves.table()
-    keep = (rows["series"] == series) & (rows["seed"] == seed)
-    return np.asarray(rows["value"][keep])
 
 
 def rounds_back(distances: np.ndarray, near: float) -> float:
@@ -142,6 +135,7 @@ FIXED = Item(
         ours("eta", 0.5, "η̄ in units of 1/L; a step of SCAFFOLD and FedTrack is η̄/H"),
         ours("near", 1e-6, "‖x − x*‖/‖x*‖ up to which SCAFFOLD counts as being there"),
         ours("rounds", 500),
+        ours("rounds shown", 150, "of every curve; what happens later is in the rounds until SCAFFOLD is back"),
     ),
     reduced=(reduced("problems", 2),),
     quantity="‖x − x*‖/‖x*‖",

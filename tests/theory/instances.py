@@ -102,3 +102,17 @@ def failures(runs: list[Run], bounds: list[Any], problems: list[Any]) -> list[st
     """What `check` says of the runs that break their bound, the sharper telescoped form included."""
     verdicts = [ud.theory.check(r, b, p) for r, b, p in zip(runs, bounds, problems, strict=True)]
     return [f"instance {i}: {v}" for i, v in enumerate(verdicts) if not v.holds or v.telescoped is False]
+
+
+# A run on the command line that takes no time, but for its method.
+SMALL_RUN = [
+    "--problem",
+    "quadratic:clients=3,dim=4",
+    "--rounds",
+    "3",
+    "--steps",
+    "2",
+    "--no-figures",
+    "--quiet",
+    "--json",
+]

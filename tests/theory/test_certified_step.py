@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 import pytest
-from instances import CLIENTS, DIM
+from instances import CLIENTS, DIM, SMALL_RUN
 
 import undrift as ud
 from undrift.cli import main
@@ -306,18 +306,7 @@ def test_the_adviser_puts_the_certificate_beside_the_theorem(squares):
 
 
 def test_the_command_line_and_study_files_take_the_word(tmp_path, capsys):
-    words = [
-        "--problem",
-        "quadratic:clients=3,dim=4",
-        "--rounds",
-        "3",
-        "--steps",
-        "2",
-        "--no-figures",
-        "--quiet",
-        "--json",
-    ]
-    assert main(["run", "--method", "fedlin", "--eta", "certified", *words, "--out", str(tmp_path / "flags")]) == 0
+    assert main(["run", "--method", "fedlin", "--eta", "certified", *SMALL_RUN, "--out", str(tmp_path / "flags")]) == 0
     told = json.loads(capsys.readouterr().out)
     assert "certificate" in told["chosen"]["eta"]["why"]
     assert 'eta = "certified"' in (tmp_path / "flags" / "study.toml").read_text()  # asked

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from instances import CLIENTS, DIM, hard_quadratic, run_all, setup, uneven_steps
+from instances import CLIENTS, DIM, SMALL_RUN, hard_quadratic, run_all, setup, uneven_steps
 
 import undrift as ud
 from undrift.cli import main
@@ -291,18 +291,7 @@ def test_gradient_descent_and_noisy_fedsgd_keep_theirs():
 
 
 def test_the_command_line_and_study_files_take_the_word(tmp_path, capsys):
-    words = [
-        "--problem",
-        "quadratic:clients=3,dim=4",
-        "--rounds",
-        "3",
-        "--steps",
-        "2",
-        "--no-figures",
-        "--quiet",
-        "--json",
-    ]
-    assert main(["run", "--method", "fedlin", "--eta", "theorem", *words, "--out", str(tmp_path / "flags")]) == 0
+    assert main(["run", "--method", "fedlin", "--eta", "theorem", *SMALL_RUN, "--out", str(tmp_path / "flags")]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["chosen"]["eta"]["why"] == "FedLin, Theorem 1"
     study = tmp_path / "study.toml"

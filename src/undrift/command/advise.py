@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from ..studies.method import method_factory
 from ..studies.study import Study
 from . import codes
 from .directory import command_line, names_in, writable
-from .setting import study_from_arguments
+from .setting import problem_flag, study_from_arguments
 from .talk import Stop, Talk
 from .versions import versions
 
@@ -32,6 +33,8 @@ def execute(arguments: argparse.Namespace) -> int:
     folder = _folder(arguments)
     study = study_from_arguments(_without_steps(arguments))
     problem = study.make_problem()
+    for line in problem.remarks:
+        talk.note(line)
     told = study.arguments(problem)
     steps = [build_steps(scalar(word), problem.clients) for word in arguments.steps or map(str, LOCAL_STEPS)]
     with talk.progress() as bar, Stop() as stop:
@@ -109,11 +112,10 @@ def _command(study: Study, advice: Advice, given: Sequence[str]) -> str:
     best = advice.recommended
     if best is None:
         return ""
-    words = [f"{key}={value}" for key, value in study.problem.items() if key != "name"]
-    problem = study.problem.get("name", "") + (":" + ",".join(words) if words else "")
     counts = [int(t) for t in best.steps]
     steps = str(counts[0]) if len(set(counts)) == 1 else ",".join(map(str, counts))
-    where = f"--problem {problem}" if study.source == "command line" else study.source
+    named = study.source != "command line"
+    where = shlex.quote(study.source) if named else f"--problem {shlex.quote(problem_flag(study.problem))}"
     rounds = advice.costs_rounds(best)
     own = next((word for word in given if word.endswith(f".py:{best.option.name}")), best.option.name)
     local = "" if best.option.draws_steps else f" --steps {steps}"

@@ -10,7 +10,9 @@ from typing import Any
 
 from ..engine.sweep import sweep_identity
 from ..errors import InputError
+from ..problems.network import Network
 from ..report.promise import Promise, promise_of
+from ..studies.columns import write_columns
 from ..studies.comparison import Outcome, play
 from ..studies.entries import Entry, ready
 from ..studies.method import StudyMethod
@@ -33,10 +35,13 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> int:
-    study = _study(arguments, directory)
+    study, given = _study(arguments, directory)
     prepare_devices(arguments.devices, {})  # a grid runs as one batch, on one device
-    study, entries = ready(study, study.make_problem(), grids=True)
-    notes = tuple(f"{entry.label}: {line}" for entry in entries for line in _notes(entry))
+    problem = study.make_problem()
+    if not given:
+        study = study.but(methods=_methods(study, arguments, isinstance(problem, Network)))
+    study, entries = ready(study, problem, grids=True)
+    notes = (*problem.remarks, *(f"{entry.label}: {line}" for entry in entries for line in _notes(entry)))
     for line in notes:
         talk.note(line)
     if directory.holds_a_run() and arguments.resume:
@@ -48,6 +53,7 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
         if (loss := directory.loss()) is not None:
             talk.note(loss)
     directory.open(study, notes, f"compare-{study.problem.get('name', '')}")
+    write_columns(directory.path, problem.columns)
     outcomes, interrupted = _play(study, entries, directory, talk)
     promises = _promises(entries, outcomes)
     summary = _leave(study, entries, outcomes, promises, directory, interrupted, arguments.no_figures)
@@ -79,27 +85,26 @@ def demo() -> Study:
     return study_from(read_toml(file.read_text(encoding="utf-8"), "the demo study"), "the demo study")
 
 
-def _study(arguments: argparse.Namespace, directory: RunDirectory) -> Study:
-    """What is to be compared; nothing is written yet."""
+def _study(arguments: argparse.Namespace, directory: RunDirectory) -> tuple[Study, bool]:
+    """What is to be compared, and whether it says with which methods; nothing is written yet."""
     if arguments.resume and not says_what(arguments):
-        return vouched(directory.study(), arguments)
+        return vouched(directory.study(), arguments), True
     anything = arguments.study or arguments.problem or arguments.method
     study = study_from_arguments(arguments, None if anything else demo())
     if not study.problem:
         study = study.but(problem=demo().problem)
-    study = study.but(methods=_methods(study, arguments))
     for key in SINGLE:
         if study.run[key] != DEFAULTS[key]:
             raise InputError(f"{study.place('[run]')}: {key} is for a single run, `undrift compare` plays whole grids: "
                              "leave it out, or use `undrift run`")  # fmt: skip
-    return study
+    return study, False
 
 
-def _methods(study: Study, arguments: argparse.Namespace) -> tuple[StudyMethod, ...]:
+def _methods(study: Study, arguments: argparse.Namespace, is_network: bool) -> tuple[StudyMethod, ...]:
     if arguments.method:
         methods = [study_method(word, arguments) for word in arguments.method]
     else:
-        usual = COMPARED_ON_NETWORKS if study.problem.get("name") == "network" else COMPARED
+        usual = COMPARED_ON_NETWORKS if is_network else COMPARED
         methods = [with_flags(method, arguments) for method in study.methods or map(StudyMethod, usual)]
     if arguments.eta is None:
         return tuple(methods)

@@ -24,12 +24,13 @@ from typing import Any
 from .. import files
 from ..errors import InputError
 from ..ownership import InUse, Owned, contents, owned
+from ..studies.columns import FILE as COLUMNS
 from ..studies.study import Study, read_study
 from .versions import versions
 
 STUDY, SUMMARY, PAGE = "study.toml", "summary.json", "page.html"
 RESULTS = ("history.csv", "model.npy", "iterates.npy", "clients.npz", "grid.csv", "models.npz", "contract.json", "trace.jsonl",
-           "standardisation.json")  # fmt: skip
+           COLUMNS)  # fmt: skip
 DRAWN = (PAGE, "figure.png", "figure.svg", "gap-per-*.png", "gap-per-*.svg", "loss-per-*.png", "loss-per-*.svg")
 CHECKPOINTS = ("checkpoint.npz", "checkpoint-*.npz", "checkpoint.rows-*.npz", "table-*.bin", "rows-*.bin")
 MADE_BY = (  # the first of which a file is there
@@ -68,7 +69,7 @@ class RunDirectory:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with self._held:
             if isinstance(error, InputError) and self._begun:  # refused after all: nothing is left behind
-                self._drop(STUDY)
+                self._drop(STUDY, COLUMNS)
 
     @property
     def path(self) -> Path:

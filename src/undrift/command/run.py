@@ -11,6 +11,7 @@ from ..engine.rows import owner_of, remove_rows
 from ..engine.simulate import simulate
 from ..errors import InputError
 from ..recipe import CERTIFIED, THEOREM
+from ..studies.columns import write_columns
 from ..studies.entries import Entry, ready
 from ..studies.study import Study
 from . import codes
@@ -41,8 +42,9 @@ def prepare(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) 
     """What is to be run, in a directory that is ready for it; an exit code where nothing is left to do."""
     study = study_of(arguments, directory)
     prepare_devices(arguments.devices, study.problem)
-    study, (entry,) = ready(study, study.make_problem(), grids=False)
-    notes = _notes(entry)
+    problem = study.make_problem()
+    study, (entry,) = ready(study, problem, grids=False)
+    notes = (*problem.remarks, *_notes(entry))
     for line in notes:
         talk.note(line)
     if directory.holds_a_run() and arguments.resume:
@@ -53,6 +55,7 @@ def prepare(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) 
         if (loss := directory.loss()) is not None:
             talk.note(loss)
     directory.open(study, notes, f"{study.methods[0].name.rpartition('.py:')[2]}-{study.problem.get('name', '')}")
+    write_columns(directory.path, problem.columns)
     return study, entry
 
 

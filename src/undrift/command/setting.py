@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InputError
@@ -22,7 +23,9 @@ PRIVATE = {
 INNER = {
     "partition": ("classes", "alpha", "min_size", "path", "min_clients", "cap"),
     "model": ("narrower", "dropout", "dense"),
+    **dict.fromkeys(("features", "without", "onehot", "positive", "hidden"), ()),  # lists: a,b,c
 }
+NAMES = ("path", "label", "client", "features", "without", "onehot")  # of the problem csv: words, whatever they look like
 
 
 def says_what(arguments: argparse.Namespace) -> bool:
@@ -51,11 +54,37 @@ def problem_words(word: str) -> dict[str, Any]:
     """The table [problem] that a flag stands for."""
     with located("--problem"):
         name, positional, named = split_word(word, INNER)
-        if name == "npz" and len(positional) == 1:
-            named["path"], positional = str(positional[0]), []
+        if name in ("npz", "csv") and positional and (name == "csv" or len(positional) == 1):
+            paths = [_text(one) for one in positional]
+            named, positional = {"path": paths[0] if len(paths) == 1 else paths, **named}, []
         if positional:
             raise InputError(f"write arguments as key=value, got {positional[0]!r} in {word!r}")
+        if name == "csv":
+            named |= {key: _text(named[key]) for key in NAMES if not isinstance(named.get(key, []), list)}
+        if isinstance(named.get("hidden"), int | str):
+            named["hidden"] = [scalar(part) for part in str(named["hidden"]).split(",")]
         return checked_problem({"name": name, **named})  # a path in a flag means: from where the user stands
+
+
+def _text(value: Any) -> str:
+    """What a user wrote, where it is a word and neither a number nor a truth value."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def problem_flag(problem: Mapping[str, Any]) -> str:
+    """The flag that stands for a table [problem]: what `problem_words` reads.
+
+    >>> problem_flag({"name": "csv", "path": ["a.csv", "b.csv"], "label": "ill", "intercept": False})
+    'csv:a.csv,b.csv,label=ill,intercept=false'
+    """
+    rest = {key: entry for key, entry in problem.items() if key != "name"}
+    words = _list(rest.pop("path")) if problem.get("name") == "csv" else []
+    words += [f"{key}={','.join(_list(entry))}" for key, entry in rest.items()]
+    return f"{problem.get('name', '')}{':' + ','.join(words) if words else ''}"
+
+
+def _list(entry: Any) -> list[str]:
+    return [_text(one) for one in entry] if isinstance(entry, list | tuple) else [_text(entry)]
 
 
 def study_method(word: str, arguments: argparse.Namespace, eta: Any = None) -> StudyMethod:

@@ -8,7 +8,7 @@ the same kind and shape share it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -72,6 +72,10 @@ class Problem:
     is_pooled: ClassVar[bool] = False
     view: Callable[[Any, Any], ClientLoss]
     sampled: ClassVar[tuple[str, ...]] = ()  # the entries of `stack` with one row per sample behind the client axis
+    # For people, and no part of what is computed: what the numbers of the model mean (`studies.columns`), and what was decided
+    # on the way from a file to this problem.
+    columns: Mapping[str, Any] | None = None
+    remarks: tuple[str, ...] = ()
 
     def __init__(
         self, stack: Any, shared: Any, weights: Any, dim: int, dtype: Any, static: tuple[Any, ...] = ()

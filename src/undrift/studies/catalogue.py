@@ -17,6 +17,7 @@ from ..gate import Count, NotNegative, Positive, Seed
 from ..problems.base import Problem
 from .networks import network
 from .sites import sites
+from .tables import csv
 
 
 def digits(
@@ -115,13 +116,16 @@ def fedsplit(L: Positive = 1000.0, mu: Positive = 1.0) -> Problem:
 
 
 def npz(path: str, kind: Literal["auto", "least_squares", "logistic"] = "auto", l2: NotNegative = 0.0) -> Problem:
-    """Your own data: an .npz file with A and b (least squares) or A and y (logistic regression, labels −1 and +1).
+    """Your own arrays: an .npz file with A and b (least squares) or A and y (logistic regression, labels −1 and 1, or 0 and 1).
 
     Either A is (clients, samples, dim) and b or y (clients, samples); or A is (samples, dim), b or y (samples,), and an
     array `client` (samples,) says whose each sample is.
     """
     from ..data.formats import read_own_npz  # the room of data takes a second: only those wait who need it
+    from ..data.table import TABLES
 
+    if Path(path).suffix.lower() in TABLES:
+        raise InputError(f"{path} is a table and no .npz file: say csv:{path}")
     arrays = read_own_npz(Path(path))
     if "A" not in arrays or not ({"b", "y"} & set(arrays)):
         raise InputError(
@@ -137,12 +141,23 @@ def npz(path: str, kind: Literal["auto", "least_squares", "logistic"] = "auto", 
     if target == "b" and l2:
         raise InputError(f"least squares has no l2, got l2 = {l2}: leave it out, or add rows √l2·I to A with 0 in b")
     A, values = _by_client(arrays["A"], arrays[target], arrays.get("client"), path)
-    return problems.least_squares(A, values) if target == "b" else problems.logistic(A, values, l2=l2)
+    return problems.least_squares(A, values) if target == "b" else problems.logistic(A, _signs(values), l2=l2)
+
+
+def _signs(labels: Any) -> Any:
+    """Labels 0 and 1 (or False and True) as −1 and +1; others as they are."""
+    blocks = labels if isinstance(labels, list) else [labels]
+    if not all(block.dtype.kind in "biuf" and np.isin(block, (0, 1)).all() for block in blocks):
+        return labels
+    signs = [np.where(block > 0, 1.0, -1.0) for block in blocks]
+    return signs if isinstance(labels, list) else signs[0]
 
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     function.__name__: function
-    for function in (digits, least_squares, logistic_synthetic, quadratic, figure1, fedsplit, npz, network, sites)
+    for function in (
+        digits, least_squares, logistic_synthetic, quadratic, figure1, fedsplit, npz, csv, network, sites,
+    )  # fmt: skip
 }
 
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-PATHS = {"npz": "path", "network": "data_dir", "sites": "folder"}
+PATHS = {"npz": "path", "csv": "path", "network": "data_dir", "logistic": "data_dir", "least_squares": "data_dir",
+         "sites": "folder"}  # fmt: skip
+PARTITIONED = ("network", "csv", "logistic", "least_squares")
 
 
 def absolute_paths(problem: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -15,7 +17,9 @@ def absolute_paths(problem: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     key = PATHS.get(str(words.get("name")))
     if key is not None and isinstance(words.get(key), str):
         words[key] = _absolute(words[key], folder)
-    if words.get("name") == "network" and "partition" in words:
+    elif key is not None and isinstance(words.get(key), list):
+        words[key] = [_absolute(one, folder) for one in words[key]]
+    if words.get("name") in PARTITIONED and words.get("partition") is not None:
         from .partition import with_absolute_map
 
         words["partition"] = with_absolute_map(words["partition"], folder)

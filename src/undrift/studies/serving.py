@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,11 +21,10 @@ from ..engine.description import Run
 from ..engine.history import History, Result
 from ..engine.layout import memory_shapes
 from ..errors import DivergenceError, Interrupted
-from ..files import write_text
 from .agreement import Agreement
+from .columns import write_columns
 
 RESEND = 30.0  # seconds after which a message that nobody answered is sent again
-STANDARDISATION = "standardisation.json"  # what turns raw features into those of the model
 FAREWELL = 60.0  # seconds in which sites that are away may come back to hear that the run is over
 
 
@@ -55,8 +53,9 @@ def serve(
         assert book.head is not None
     reception.facts, reception.states = dict(book.head.facts), dict(book.head.states)
     run = agreement.run(book.head.terms)
-    if (scaling := agreement.source.standardisation(book.head.terms)) is not None:
-        write_text(folder / STANDARDISATION, json.dumps(scaling, indent=1) + "\n")
+    if (columns := agreement.source.standardisation(book.head.terms)) is not None:
+        sizes = dict(zip(contract.sites, run.population.sizes.tolist(), strict=True))
+        write_columns(folder, {**columns, "clients": sizes})
     with precision.scope(run.population.dtype):
         return _play(agreement, run, talk, reception, book, observe, farewell)
 

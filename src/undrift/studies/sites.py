@@ -190,16 +190,29 @@ class Sites:
         return problem
 
     def whole(self, data: Sequence[SiteData]) -> Problem:
-        terms = self._terms(self.terms([self.facts(one) for one in data]))
+        told = self.terms([self.facts(one) for one in data])
+        terms = self._terms(told)
         blocks = [self._prepared(one.x, terms) for one in data]
-        return self._problem(blocks, [one.y for one in data], self._weights(terms.samples))
+        problem = self._problem(blocks, [one.y for one in data], self._weights(terms.samples))
+        problem.columns = self.standardisation(told)
+        return problem
 
-    def standardisation(self, terms: bytes) -> dict[str, Any] | None:
-        scaling = self.scaling(terms)
-        if scaling is None:
-            return None
-        names = {} if self.names is None else {"features": list(self.names)}
-        return {**names, "mean": scaling[0].tolist(), "scale": scaling[1].tolist()}
+    def standardisation(self, terms: bytes) -> dict[str, Any]:
+        """What the numbers of the model mean (`studies.columns`): features that are taken as they are have mean 0, scale 1."""
+        d = self.expected.features
+        mean, scale = self.scaling(terms) or (np.zeros(d), np.ones(d))
+        said = {
+            "kind": self.kind,
+            "features": None if self.names is None else list(self.names),
+            "label": self.label,
+            "labels": None if self.labels is None else list(self.labels),
+            "intercept": self.has_intercept,
+            "mean": mean.tolist(),
+            "scale": scale.tolist(),
+            "l2": (self.l2 or 0.0) if self.kind == "logistic" else None,
+            "weights": self.weights,
+        }
+        return {key: entry for key, entry in said.items() if entry is not None}
 
     def scaling(self, terms: bytes) -> tuple[np.ndarray, np.ndarray] | None:
         """Means and scales of the features, for using the model on raw ones; None without standardisation."""
@@ -283,7 +296,10 @@ class Sites:
                 "the data of the problem 'sites' are at the sites: run it with `undrift serve` here and `undrift join` there; "
                 'to simulate it, put one file per site into a folder and say folder = "…" in the table [problem]'
             )
-        return self.whole(self.read_folder(self.folder, names))
+        names = sorted(files_of(Path(self.folder))) if names is None else list(names)
+        problem = self.whole(self.read_folder(self.folder, names))
+        problem.columns = {**(problem.columns or {}), "clients": dict(zip(names, problem.sizes.tolist(), strict=True))}
+        return problem
 
 
 def sites(**words: Any) -> Problem:

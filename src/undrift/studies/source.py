@@ -47,7 +47,7 @@ class Source(Protocol):
         """What everybody may know of all: enough for the contract of a run (`Run.of`)."""
 
     def standardisation(self, terms: bytes) -> dict[str, Any] | None:
-        """How features were scaled, for whoever uses the model; None where they are taken as they are."""
+        """What the numbers of the model mean, for whoever uses it (`studies.columns`); None where nobody can know."""
 
     def own(self, terms: bytes, number: int, data: Any) -> Problem:
         """At a site: its own problem, of one client."""

@@ -7,7 +7,7 @@
 (20, True)
 """
 
-from undrift.data.catalogue import Entry, catalogue, entry
+from undrift.data.catalogue import SHAKESPEARE_CHARACTERS, Entry, catalogue, entry
 from undrift.data.cover import Parts, check_cover
 from undrift.data.describe import Heterogeneity, describe
 from undrift.data.dirichlet import dirichlet
@@ -24,6 +24,7 @@ from undrift.data.simple import by_group, iid
 from undrift.data.verify import Report, Status, status, verify
 
 __all__ = [
+    "SHAKESPEARE_CHARACTERS",
     "DataError",
     "Dataset",
     "DownloadError",

@@ -1,8 +1,8 @@
 """The table of known data sets: what they are, where they come from, and how a copy is recognised.
 
 Checksums are the published ones. MNIST: the sha256 of the four IDX files. Fashion-MNIST and CIFAR-10: the md5 on their
-authors' pages. QMNIST (the writers of MNIST): the md5 used by torchvision. Heart disease: the sha256 of the four
-processed UCI files. `digest` is the sha256 of the decoded arrays (see `verify.digest`), the same whatever the file
+authors' pages, and so for CIFAR-100. QMNIST (the writers of MNIST): the md5 used by torchvision. Heart disease: the sha256 of the four
+processed UCI files; the embedded table has their values. `digest` is the sha256 of the decoded arrays (see `verify.digest`), the same whatever the file
 format.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from undrift.data.errors import DataError
 
@@ -19,6 +20,20 @@ CLOTHES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt",
 THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 # LEAF numbers the 62 characters of NIST: digits, capitals, small letters.
 CHARACTERS = tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+# Those of LEAF's Shakespeare, in its order: character c of a line is the number SHAKESPEARE_CHARACTERS.index(c).
+SHAKESPEARE_CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
+LINE = 80  # characters of a line of Shakespeare's, after which the next one is to be said
+FINE_THINGS = tuple(
+    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle "
+    "caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish "
+    "forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle "
+    "mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine "
+    "possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar "
+    "sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale "
+    "willow_tree wolf woman worm".split()
+)
+HEART = ("age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak", "slope", "ca", "thal")
+DIABETES = ("age", "sex", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6")
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 
 
@@ -33,7 +48,7 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Entry:
-    """One data set of the catalogue."""
+    """One data set of the catalogue. Without names of classes a number is predicted."""
 
     name: str
     summary: str
@@ -45,17 +60,16 @@ class Entry:
     files: tuple[RemoteFile, ...] = ()
     builds_on: str | None = None
     obtain: str = ""
-    greatest: int = 255  # value of a pixel
-
-    @property
-    def embedded(self) -> bool:
-        """True when the data come with the installation and need neither files nor network."""
-        return self.name == "digits"
+    greatest: int = 255  # value of a pixel, or number of a character
+    embedded: bool = False  # comes with the installation and needs neither files nor network
+    form: Literal["images", "table", "text"] = "images"
+    features: tuple[str, ...] = ()  # names of the columns of a table
+    natural: bool = False  # its groups are its clients, unless somebody asks for another partition
 
     @property
     def downloadable(self) -> bool:
-        """True when a download with a known checksum exists."""
-        return bool(self.files)
+        """True when a download with a known checksum exists, and is needed."""
+        return bool(self.files) and not self.embedded
 
 
 _MNIST = ("https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist")
@@ -85,6 +99,7 @@ _ENTRIES = (
         sizes=(1438, 359),
         digest="3fc6ac339abc107fb2e651b80bb27dfd0163885b4d9e818825e1632fcb84f0d9",
         greatest=16,
+        embedded=True,
     ),
     Entry(
         name="mnist",
@@ -134,6 +149,17 @@ _ENTRIES = (
         obtain="put cifar10.npz, cifar-10-python.tar.gz or its folder cifar-10-batches-py/ into the data directory",
     ),
     Entry(
+        name="cifar100",
+        summary="CIFAR-100, 100 kinds of objects in colour, 32×32×3, 50,000 + 10,000",
+        licence="see https://www.cs.toronto.edu/~kriz/cifar.html",
+        class_names=FINE_THINGS,
+        sample_shape=(32, 32, 3),
+        sizes=(50_000, 10_000),
+        digest=None,
+        files=(RemoteFile("cifar-100-python.tar.gz", "md5:eb9058c3a382ffc7106e4002c42a8d85", _CIFAR),),
+        obtain="put cifar100.npz, cifar-100-python.tar.gz or its folder cifar-100-python/ into the data directory",
+    ),
+    Entry(
         name="femnist",
         summary="FEMNIST of LEAF, 62 characters by 3,597 writers, 28×28 grey; group = writer",
         licence="BSD-2-Clause (LEAF); NIST Special Database 19",
@@ -145,6 +171,23 @@ _ENTRIES = (
             "LEAF publishes no finished file, it builds one: clone https://github.com/TalwalkarLab/leaf, run "
             "data/femnist/preprocess.sh -s niid --sf 1.0 -k 0 -t sample, and put the folders train/ and test/ that it "
             "makes into femnist/ in the data directory"
+        ),
+    ),
+    Entry(
+        name="shakespeare",
+        summary="Shakespeare of LEAF, the next of 80 characters after 80, by speaker; group = speaker",
+        licence="BSD-2-Clause (LEAF); the plays are in the public domain",
+        class_names=tuple(SHAKESPEARE_CHARACTERS),
+        sample_shape=(LINE,),
+        sizes=None,
+        digest=None,
+        greatest=len(SHAKESPEARE_CHARACTERS) - 1,
+        form="text",
+        natural=True,
+        obtain=(
+            "LEAF publishes no finished file, it builds one: clone https://github.com/TalwalkarLab/leaf, run "
+            "data/shakespeare/preprocess.sh -s niid --sf 1.0 -k 0 -t sample -tf 0.8, and put the folders train/ and test/ "
+            "that it makes into shakespeare/ in the data directory"
         ),
     ),
     Entry(
@@ -164,7 +207,7 @@ _ENTRIES = (
     ),
     Entry(
         name="heart",
-        summary="UCI heart disease, 13 features, 920 patients of four hospitals; group = hospital",
+        summary="UCI heart disease, 13 features, 920 patients of four hospitals; group = hospital; comes with undrift",
         licence="CC BY 4.0 (UCI)",
         class_names=("healthy", "disease"),
         sample_shape=(13,),
@@ -179,6 +222,22 @@ _ENTRIES = (
             "sha256:e7c93d8d0d2acdadfa4c5e8de768e2191e7f618b952e29623f1f0d5949ff6b8f",
         ),
         obtain="put heart_disease.npz, or the four processed.*.data files in a folder heart/, into the data directory",
+        embedded=True,
+        form="table",
+        features=HEART,
+        natural=True,
+    ),
+    Entry(
+        name="diabetes",
+        summary="progress of diabetes after a year (a number), 10 features, 442 patients; comes with scikit-learn",
+        licence="none is stated; published with Efron et al., Least angle regression, Annals of Statistics 2004",
+        class_names=(),
+        sample_shape=(10,),
+        sizes=(354, 88),
+        digest="08fa08bf020c2b3624afd7bad6bad9bc139ee9b338b3cb9c0ba7af9822c2d838",
+        embedded=True,
+        form="table",
+        features=DIABETES,
     ),
 )
 _BY_NAME = {entry.name: entry for entry in _ENTRIES}
@@ -188,7 +247,7 @@ def catalogue() -> tuple[Entry, ...]:
     """All data sets that `load` knows.
 
     >>> [entry.name for entry in catalogue()]
-    ['digits', 'mnist', 'fmnist', 'cifar10', 'femnist', 'mnist-writers', 'heart']
+    ['digits', 'mnist', 'fmnist', 'cifar10', 'cifar100', 'femnist', 'shakespeare', 'mnist-writers', 'heart', 'diabetes']
     """
     return _ENTRIES
 

@@ -1,4 +1,4 @@
-"""CIFAR-10 for Python, whose batches are pickles, read without pickle.
+"""CIFAR-10 and CIFAR-100 for Python, whose batches are pickles, read without pickle.
 
 A pickle is a small program, and `pickle.Unpickler` runs it: it looks names up and calls what it finds with what the file
 says. Restricting the names to NumPy's is not enough: `ndarray.__setstate__` with a crafted state reads memory that is not
@@ -30,7 +30,26 @@ LARGEST_BATCH = 2**26  # bytes; the published ones have 31 million
 LARGEST_ARCHIVE = 2**28  # the published one unpacks to 186 million
 MOST_OPERATIONS = 200_000  # the published ones need some 30,000; every one may take memory
 ROW = 3 * 32 * 32
-FORM = "CIFAR-10 for Python"
+
+
+class Form(NamedTuple):
+    """Which files an archive has, and what their labels are called."""
+
+    called: str
+    train: tuple[str, ...]
+    test: str
+    labels: str = "labels"
+    largest: int = LARGEST_BATCH
+    operations: int = MOST_OPERATIONS
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (*self.train, self.test)
+
+
+CIFAR10 = Form("CIFAR-10 for Python", BATCHES[:5], BATCHES[5])
+# One file of 155 million bytes, with two labels and the name of a file for each of 50,000 images
+CIFAR100 = Form("CIFAR-100 for Python", ("train",), "test", "fine_labels", 2**28, 2_000_000)
 
 
 class Refused(ValueError):
@@ -68,10 +87,10 @@ class _Machine:
         self.below: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
 
-    def run(self, data: bytes) -> Any:
-        """What the file describes."""
+    def run(self, data: bytes, most: int) -> Any:
+        """What the file describes, in at most so many operations."""
         stream = io.BytesIO(data)
-        for _ in range(MOST_OPERATIONS):
+        for _ in range(most):
             code = stream.read(1)
             if code == b".":
                 return self.pile.pop()
@@ -81,7 +100,7 @@ class _Machine:
                 raise Refused(f"refused the operation {_called(code)} at byte {stream.tell() - 1}")
             reader, act = _OPERATIONS[code]
             act(self, None if reader is None else reader(stream))
-        raise Refused(f"refused more than {MOST_OPERATIONS:,} operations")
+        raise Refused(f"refused more than {most:,} operations")
 
     def mark(self, _: Any) -> None:
         self.below.append(self.pile)
@@ -206,7 +225,7 @@ def _kind(value: Any) -> str:
 _OPERATIONS = _operations()
 
 
-def decode(data: bytes) -> tuple[Array, Array]:
+def decode(data: bytes, form: Form = CIFAR10) -> tuple[Array, Array]:
     """Images (N, 32, 32, 3) and labels (N,) of one batch.
 
     >>> import pickle
@@ -215,11 +234,11 @@ def decode(data: bytes) -> tuple[Array, Array]:
     >>> images.shape, labels.tolist()
     ((2, 32, 32, 3), [3, 7])
     """
-    batch = _Machine().run(data)
-    if type(batch) is not dict or not {"data", "labels"} <= batch.keys():
-        raise Refused("a batch must be a dictionary with data and labels")
+    batch = _Machine().run(data, form.operations)
+    if type(batch) is not dict or not {"data", form.labels} <= batch.keys():
+        raise Refused(f"a batch must be a dictionary with data and {form.labels}")
     images = _bytes_of(batch["data"])
-    labels = batch["labels"]
+    labels = batch[form.labels]
     if type(labels) is not list or any(type(label) is not int for label in labels):
         raise Refused("labels must be a flat list of whole numbers")
     if len(labels) != len(images):
@@ -247,12 +266,12 @@ def _bytes_of(record: Any) -> Array:
     return np.frombuffer(text.encode("latin-1"), np.uint8).reshape(shape)
 
 
-def read_cifar(path: Path) -> list[Array]:
-    """Read CIFAR-10 for Python, the published archive or its folder: x_train, y_train, x_test, y_test (NHWC)."""
-    with damage_named(path, FORM):
+def read_cifar(path: Path, form: Form = CIFAR10) -> list[Array]:
+    """Read the published archive or its folder: x_train, y_train, x_test, y_test (NHWC)."""
+    with damage_named(path, form.called):
         if path.is_dir():
-            found = {name: contents(path / name, LARGEST_BATCH) for name in BATCHES}
+            found = {name: contents(path / name, form.largest) for name in form.files}
         else:
-            found = tar_members(path, BATCHES, LARGEST_BATCH, LARGEST_ARCHIVE)
-        images, labels = zip(*(decode(found.pop(name)) for name in BATCHES), strict=True)
-        return [np.concatenate(images[:5]), np.concatenate(labels[:5]), images[5], labels[5]]
+            found = tar_members(path, form.files, form.largest, LARGEST_ARCHIVE)
+        images, labels = zip(*(decode(found.pop(name), form) for name in form.files), strict=True)
+        return [np.concatenate(images[:-1]), np.concatenate(labels[:-1]), images[-1], labels[-1]]

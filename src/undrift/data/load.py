@@ -29,11 +29,11 @@ def load(
     """Load a data set by name: from the user's data directory, the cache, or a verified download, in this order.
 
     Images come as float32 in [0, 1] of shape (N, H, W, C), labels as int32. `raw=True` gives the images as stored,
-    uint8, without a copy (and the heart table with its NaN).
+    uint8, without a copy (and the heart table with its NaN). Lines of text come as int32 numbers of characters.
 
     - `data_dir` (or $UNDRIFT_DATA): a directory with npz, IDX, pickle, LEAF or UCI files; see the data page.
     - `cache_dir` (or $UNDRIFT_CACHE), `mirror` (or $UNDRIFT_MIRROR), `download`, `progress`: about downloads.
-    - `impute`, `standardise`: for `heart` only. Missing values become the mean of the training split, or stay NaN
+    - `impute`, `standardise`: for the tables `heart` and `diabetes` only. Missing values become the mean of the training split, or stay NaN
       with `impute=None`; then every feature is shifted and scaled to mean 0 and variance 1 on the training split.
 
     >>> d = load("digits")
@@ -47,18 +47,26 @@ def load(
         raise DataError(f'impute must be "mean" or None, got {impute!r}: choose one of them.')
     arrays, _ = read(name, data_dir=data_dir, cache_dir=cache_dir, mirror=mirror, download=download, progress=progress)
     check(wanted, arrays)
-    if name == "heart":
-        x_train, x_test = _heart_features(arrays, None if raw else impute, standardise and not raw)
+    if wanted.form == "table":
+        x_train, x_test = _table_features(name, arrays, None if raw else impute, standardise and not raw)
+    elif wanted.form == "text":
+        x_train, x_test = (x if raw else x.astype(np.int32) for x in (arrays.x_train, arrays.x_test))
     else:
         convert = _as_bytes if raw else _as_unit_floats
         x_train, x_test = (convert(x, float(wanted.greatest)) for x in (arrays.x_train, arrays.x_test))
     return Dataset(
         name=name,
-        train=Split(x_train, arrays.y_train.astype(np.int32), _group(arrays.group_train)),
-        test=Split(x_test, arrays.y_test.astype(np.int32), _group(arrays.group_test)),
+        train=Split(x_train, _targets(arrays.y_train), _group(arrays.group_train)),
+        test=Split(x_test, _targets(arrays.y_test), _group(arrays.group_test)),
         class_names=wanted.class_names,
         group_names=arrays.group_names,
+        feature_names=wanted.features or None,
     )
+
+
+def _targets(y: Array) -> Array:
+    """Labels, or numbers where those are to be predicted."""
+    return y.astype(np.float64) if y.dtype.kind == "f" else y.astype(np.int32)
 
 
 def _group(column: Array | None) -> npt.NDArray[np.int32] | None:
@@ -76,7 +84,7 @@ def _as_bytes(images: Array, greatest: float) -> Array:
     return images if images.dtype == np.uint8 else np.round(images * greatest).astype(np.uint8)
 
 
-def _heart_features(arrays: Raw, impute: str | None, standardise: bool) -> tuple[Array, Array]:
+def _table_features(name: str, arrays: Raw, impute: str | None, standardise: bool) -> tuple[Array, Array]:
     """Fill and scale with statistics of the training split only, so that nothing leaks from the test split."""
     if impute is None and not standardise:
         return arrays.x_train, arrays.x_test
@@ -84,7 +92,7 @@ def _heart_features(arrays: Raw, impute: str | None, standardise: bool) -> tuple
     unknown = np.flatnonzero(np.isnan(train).all(axis=0))
     if unknown.size:
         raise DataError(
-            f"a feature needs at least one known value in the training split, but column {int(unknown[0])} of heart "
+            f"a feature needs at least one known value in the training split, but column {int(unknown[0])} of {name} "
             f"has none: restore the column, or load with raw=True."
         )
     mean = np.nanmean(train, axis=0)

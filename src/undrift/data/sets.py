@@ -14,26 +14,27 @@ Folder = str | PathLike[str] | None
 
 
 class Split(NamedTuple):
-    """Samples `x`, labels `y`, and where the data have one, a `group` per sample (writer or hospital)."""
+    """Samples `x`, labels `y`, and where the data have one, a `group` per sample (writer, speaker or hospital)."""
 
     x: Array
-    y: npt.NDArray[np.int32]
+    y: Array  # int32, or float64 where a number is predicted
     group: npt.NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A training and a test split, with the number of classes and the names of classes and groups."""
+    """A training and a test split, with the number of classes and the names of classes, groups and a table's features."""
 
     name: str
     train: Split
     test: Split
     class_names: tuple[str, ...]
     group_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
 
     @property
     def classes(self) -> int:
-        """The number of classes: labels lie in 0..classes-1."""
+        """The number of classes: labels lie in 0..classes-1. 0: a number is predicted."""
         return len(self.class_names)
 
 

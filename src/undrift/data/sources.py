@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -11,11 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from undrift.data import cifar
-from undrift.data.catalogue import HOSPITALS, entry
+from undrift.data.catalogue import HEART, HOSPITALS, entry
 from undrift.data.download import cache_folder, cached, fetch
 from undrift.data.errors import DataError, DownloadError, MissingDataError
 from undrift.data.formats import read_idx, read_leaf, read_npz, read_uci_table
 from undrift.data.sets import Array, Folder, stratified_split
+from undrift.data.shakespeare import read_lines
+from undrift.data.table import read_table
 
 DATA_VARIABLE = "UNDRIFT_DATA"
 _SPLIT_SEED = 20260101  # fixed for ever: another seed would be another data set
@@ -60,14 +62,14 @@ def locate(name: str, data_dir: Folder = None, cache_dir: Folder = None) -> Orig
     >>> locate("digits").where
     'embedded'
     """
-    if entry(name).embedded:
-        return Origin("embedded", None)
     directory = data_directory(data_dir)
-    for relative in _PLACES[name] if directory else ():
+    for relative in _PLACES.get(name, ()) if directory else ():
         assert directory is not None
         path = directory / relative
         if path.is_file() or (path.is_dir() and _holds(name, path)):
             return Origin("directory", path)
+    if entry(name).embedded:
+        return Origin("embedded", None)
     return Origin("cache", cache_folder(cache_dir) / name) if cached(name, cache_dir) else None
 
 
@@ -86,7 +88,7 @@ def read(
         _fetch_or_advise(name, data_dir, cache_dir, mirror, download, progress)
         origin = Origin("cache", cache_folder(cache_dir) / name)
     if origin.path is None:
-        return _read_digits(), origin
+        return _EMBEDDED[name](), origin
     raw = _READERS.get(name, partial(_read_images, name))(origin.path)
     base = entry(name).builds_on
     if base:
@@ -115,10 +117,10 @@ def _fetch_or_advise(
 
 def _holds(name: str, folder: Path) -> bool:
     """True when a folder holds at least the first file expected in it; what else is missing, the reader will say."""
-    if name == "femnist":
+    if name in ("femnist", "shakespeare"):
         return (folder / "train").is_dir()
-    if name == "cifar10":
-        return (folder / cifar.BATCHES[0]).is_file()
+    if name in _CIFAR:
+        return (folder / _CIFAR[name].train[0]).is_file()
     first = entry(name).files[0].name
     return any((folder / candidate).is_file() for candidate in (first, first.removesuffix(".gz")))
 
@@ -133,9 +135,9 @@ def _in_folder(folder: Path, name: str) -> Path:
 def _read_images(name: str, path: Path) -> Raw:
     if path.suffix == ".npz":
         arrays = read_npz(path, ("x_train", "y_train", "x_test", "y_test"))
-    elif name == "cifar10":
+    elif name in _CIFAR:
         tar = path / entry(name).files[0].name
-        arrays = cifar.read_cifar(tar if tar.is_file() else path)
+        arrays = cifar.read_cifar(tar if tar.is_file() else path, _CIFAR[name])
     else:
         arrays = [read_idx(_in_folder(path, file.name)) for file in entry(name).files]
     x_train, y_train, x_test, y_test = arrays
@@ -156,8 +158,26 @@ def _read_digits() -> Raw:
     return Raw(x[train], y[train], x[test], y[test])
 
 
+def _read_diabetes() -> Raw:
+    from sklearn.datasets import load_diabetes  # as above
+
+    table = load_diabetes(scaled=False)
+    x, y = table.data.astype(np.float32), table.target.astype(np.float64)
+    train, test = stratified_split(np.zeros(len(y), np.int64), _TEST_FRACTION, _SPLIT_SEED)
+    return Raw(x[train], y[train], x[test], y[test])
+
+
+def _read_embedded_heart() -> Raw:
+    """The table that comes with undrift (`tables/README.md` says whose it is)."""
+    table = read_table(Path(__file__).parent / "tables" / "heart.csv")
+    x = np.stack([table.columns[name].numbers for name in HEART], axis=1).astype(np.float32)
+    words = table.columns["hospital"].words
+    hospital = np.array([HOSPITALS.index(words[row]) for row in range(table.rows)])
+    return _split_heart(x, table.columns["diagnosis"].numbers, hospital)
+
+
 def _read_heart(path: Path) -> Raw:
-    """The four tables, one after the other; the test split takes the same share of each hospital and diagnosis."""
+    """The four tables, one after the other."""
     if path.suffix == ".npz":
         x, diagnosis, hospital = read_npz(path, ("x", "y", "center"))
     else:
@@ -171,6 +191,11 @@ def _read_heart(path: Path) -> Raw:
         )
     _check_range(path, "a diagnosis", diagnosis, 4)
     _check_range(path, "a hospital", hospital, len(HOSPITALS) - 1)
+    return _split_heart(x, diagnosis, hospital)
+
+
+def _split_heart(x: Array, diagnosis: Array, hospital: Array) -> Raw:
+    """The test split takes the same share of each hospital and diagnosis."""
     y = (diagnosis > 0).astype(np.int64)
     train, test = stratified_split(2 * hospital.astype(np.int64) + y, _TEST_FRACTION, _SPLIT_SEED)
     return Raw(x[train], y[train], x[test], y[test], hospital[train], hospital[test], HOSPITALS)
@@ -189,11 +214,19 @@ def _check_range(path: Path, what: str, column: Array, greatest: int) -> None:
 
 def _read_femnist(path: Path) -> Raw:
     splits = [read_leaf(path / part) for part in ("train", "test")]
+    return _by_user([(x.reshape(-1, 28, 28, 1) if x.shape[1] == 784 else x, y, users) for x, y, users in splits])
+
+
+def _read_shakespeare(path: Path) -> Raw:
+    return _by_user([read_lines(path / part) for part in ("train", "test")])
+
+
+def _by_user(splits: Sequence[tuple[Array, Array, list[str]]]) -> Raw:
+    """Two splits of LEAF with a group for every user."""
     names = tuple(sorted({user for _, _, users in splits for user in users}))
     number = {user: i for i, user in enumerate(names)}
     (x, y, g), (x_test, y_test, g_test) = (
-        (pixels.reshape(-1, 28, 28, 1) if pixels.shape[1] == 784 else pixels, labels, np.array([number[u] for u in us]))
-        for pixels, labels, us in splits
+        (samples, labels, np.array([number[user] for user in users])) for samples, labels, users in splits
     )
     return Raw(x, y, x_test, y_test, g, g_test, names)
 
@@ -229,12 +262,21 @@ _PLACES = {
     "mnist": ("mnist.npz", "mnist", "MNIST/raw"),
     "fmnist": ("fmnist.npz", "fmnist", "FashionMNIST/raw"),
     "cifar10": ("cifar10.npz", "cifar-10-python.tar.gz", "cifar-10-batches-py", "cifar10/cifar-10-batches-py"),
+    "cifar100": ("cifar100.npz", "cifar-100-python.tar.gz", "cifar-100-python", "cifar100/cifar-100-python"),
     "femnist": ("femnist", "femnist/data"),
+    "shakespeare": ("shakespeare", "shakespeare/data"),
     "mnist-writers": ("mnist_writers.npz", "qmnist", "QMNIST/raw"),
     "heart": ("heart_disease.npz", "heart"),
 }
 _READERS: dict[str, Callable[[Path], Raw]] = {
     "femnist": _read_femnist,
+    "shakespeare": _read_shakespeare,
     "mnist-writers": _read_writers,
     "heart": _read_heart,
 }  # of what are not images in two splits
+_EMBEDDED: dict[str, Callable[[], Raw]] = {
+    "digits": _read_digits,
+    "heart": _read_embedded_heart,
+    "diabetes": _read_diabetes,
+}
+_CIFAR = {"cifar10": cifar.CIFAR10, "cifar100": cifar.CIFAR100}

@@ -76,7 +76,7 @@ def digest(raw: Raw) -> str:
         if x.dtype.kind == "f":
             x = np.where(np.isnan(x), np.float32(np.nan), x.astype("<f4"))  # one bit pattern for all NaN
         total.update(np.ascontiguousarray(x).tobytes())
-        total.update(y.astype(np.uint8).tobytes())
+        total.update(y.astype("<f8" if y.dtype.kind == "f" else np.uint8).tobytes())
     for group in (raw.group_train, raw.group_test):
         if group is not None:
             total.update(group.astype("<i4").tobytes())
@@ -102,6 +102,10 @@ def _check_split(wanted: Entry, split: str, x: Array, y: Array, group: Array | N
             f"{[column.shape for column in columns]}: the file is incomplete, replace it."
         )
     _check_values(where, wanted, x)
+    if not wanted.class_names:
+        if y.dtype.kind != "f" or not np.isfinite(y).all():
+            raise DataError(f"{where}: targets must be finite numbers, got {y.dtype}: replace the file.")
+        return
     if any(column.dtype.kind not in "iu" for column in columns):
         kinds = [str(column.dtype) for column in columns]
         raise DataError(f"{where}: labels and groups must be integers, got {kinds}: convert them.")
@@ -116,11 +120,12 @@ def _check_split(wanted: Entry, split: str, x: Array, y: Array, group: Array | N
 def _check_values(where: str, wanted: Entry, x: Array) -> None:
     if x.dtype == np.uint8:
         if int(x.max()) > wanted.greatest:
-            raise DataError(f"{where}: pixels must be at most {wanted.greatest}, got {int(x.max())}: replace the file.")
+            what = "characters" if wanted.form == "text" else "pixels"
+            raise DataError(f"{where}: {what} must be at most {wanted.greatest}, got {int(x.max())}: replace the file.")
         return
     if x.dtype.kind != "f":
         raise DataError(f"{where}: samples must be uint8 or floating point, got {x.dtype}: convert them.")
-    if wanted.name == "heart":  # a table: NaN marks a missing value, and there is no common range
+    if wanted.form == "table":  # a table: NaN marks a missing value, and there is no common range
         if np.isinf(x).any():
             raise DataError(f"{where}: values must be finite or NaN (missing), got infinity: replace the file.")
         return

@@ -45,6 +45,7 @@ from .privacy import private
 from .protocol import Account, Algorithm, AtServer, Cohort, Diagnostics, Exchange, Gradients, OneByOne, Repeat
 from .recipe import Method, method
 from .resources import Resources
+from .studies.study import named_problem
 from .theory.known import Known
 from .vectorise import use_devices
 
@@ -54,6 +55,7 @@ __all__ = [
     "Known", "Method", "OneByOne", "Repeat", "Resources",
     "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "ef21", "fedavg",
     "feddyn", "fedexp", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled",
-    "loopback", "method", "mimelite", "oracles", "plan", "private", "problems", "quantise", "random_k", "run", "scaffnew",
-    "scaffold", "scaled_sign", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
+    "loopback", "method", "mimelite", "named_problem", "oracles", "plan", "private", "problems", "quantise", "random_k", "run",
+    "scaffnew", "scaffold", "scaled_sign", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k",
+    "use_devices",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`undrift data`: which data sets are known, where they are, and whether a copy is the published one."""
+"""`undrift data`: which data sets are known, where they are, whether a copy is the published one; what a table holds."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ def execute(arguments: argparse.Namespace) -> int:
             for row in found:
                 Talk().results.print(f"{row['name']}: {row['path'] or row['advice'] or row['where']}", markup=False)
         return codes.OK
+    if arguments.action == "describe":
+        from .data_describe import describe
+
+        return describe(arguments)
     if not arguments.names:
         raise InputError(
             f"which data set? For example: undrift data {arguments.action} mnist; `undrift data` lists them"

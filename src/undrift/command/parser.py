@@ -445,16 +445,29 @@ def _add_data(commands: Any) -> None:
     data = _command(
         commands,
         "data",
-        "list, fetch and verify data sets",
-        "Looked for in the data directory, then in the cache of downloads.",
+        "list, fetch and verify data sets; describe tables of your own",
+        "Data sets are looked for in the data directory, then in the cache of downloads.",
         "  undrift data\n"
         "  undrift data fetch mnist fmnist              download into the cache, checksums verified\n"
-        "  undrift data verify mnist --data-dir ~/data  is this copy well formed, and the published one?",
+        "  undrift data verify mnist --data-dir ~/data  is this copy well formed, and the published one?\n"
+        "  undrift data describe patients.csv --label ill --client hospital\n"
+        "  undrift data describe hospitals/*.csv --label ill     one file per client",
     )
-    data.add_argument("action", nargs="?", choices=["list", "fetch", "verify"], default="list", metavar="ACTION",
-                      help="list (default), fetch or verify")  # fmt: skip
-    data.add_argument("names", nargs="*", metavar="NAME", help="data sets, as `undrift data` names them")
+    data.add_argument("action", nargs="?", choices=["list", "fetch", "verify", "describe"], default="list",
+                      metavar="ACTION", help="list (default), fetch, verify or describe")  # fmt: skip
+    data.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="data sets, as `undrift data` names them; of describe: files or folders",
+    )
     data.add_argument("--json", action="store_true", help="as JSON on standard output")
+    describe = data.add_argument_group("describe")
+    describe.add_argument("--label", metavar="COLUMN", help="the column to predict: how its values are spread")
+    describe.add_argument("--client", metavar="COLUMN", help="the column that says whose each row is")
+    describe.add_argument("--separator", choices=["comma", "semicolon", "tab"], help="of columns (found out)")
+    describe.add_argument("--decimal", choices=["point", "comma"], help="of numbers (found out)")
+    describe.add_argument("--encoding", choices=["cp1252", "latin-1", "utf-16"], help="of text (utf-8)")
     _add_sources(data)
 
 

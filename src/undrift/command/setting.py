@@ -25,7 +25,14 @@ INNER = {
     "model": ("narrower", "dropout", "dense"),
     **dict.fromkeys(("features", "without", "onehot", "positive", "hidden"), ()),  # lists: a,b,c
 }
-NAMES = ("path", "label", "client", "features", "without", "onehot")  # of the problem csv: words, whatever they look like
+NAMES = (
+    "path",
+    "label",
+    "client",
+    "features",
+    "without",
+    "onehot",
+)  # of the problem csv: words, whatever they look like
 
 
 def says_what(arguments: argparse.Namespace) -> bool:

@@ -1,9 +1,9 @@
 """The table of known data sets: what they are, where they come from, and how a copy is recognised.
 
-Checksums are the published ones. MNIST: the sha256 of the four IDX files. Fashion-MNIST and CIFAR-10: the md5 on their
-authors' pages, and so for CIFAR-100. QMNIST (the writers of MNIST): the md5 used by torchvision. Heart disease: the sha256 of the four
-processed UCI files; the embedded table has their values. `digest` is the sha256 of the decoded arrays (see `verify.digest`), the same whatever the file
-format.
+Checksums are the published ones. MNIST: the sha256 of the four IDX files. Fashion-MNIST, CIFAR-10 and CIFAR-100: the md5 on
+their authors' pages. QMNIST (the writers of MNIST): the md5 used by torchvision. Heart disease: the sha256 of the four
+processed UCI files, whose values the embedded table has. `digest` is the sha256 of the decoded arrays (see `verify.digest`),
+the same whatever the file format.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ CHARACTERS = tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 # Those of LEAF's Shakespeare, in its order: character c of a line is the number SHAKESPEARE_CHARACTERS.index(c).
 SHAKESPEARE_CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 LINE = 80  # characters of a line of Shakespeare's, after which the next one is to be said
-FINE_THINGS = tuple(
-    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle "
-    "caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish "
-    "forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle "
-    "mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine "
-    "possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar "
-    "sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale "
-    "willow_tree wolf woman worm".split()
-)
+FINE_THINGS = (
+    "apple", "aquarium_fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle", "bottle", "bowl", "boy",
+    "bridge", "bus", "butterfly", "camel", "can", "castle", "caterpillar", "cattle", "chair", "chimpanzee", "clock",
+    "cloud", "cockroach", "couch", "crab", "crocodile", "cup", "dinosaur", "dolphin", "elephant", "flatfish", "forest",
+    "fox", "girl", "hamster", "house", "kangaroo", "keyboard", "lamp", "lawn_mower", "leopard", "lion", "lizard",
+    "lobster", "man", "maple_tree", "motorcycle", "mountain", "mouse", "mushroom", "oak_tree", "orange", "orchid",
+    "otter", "palm_tree", "pear", "pickup_truck", "pine_tree", "plain", "plate", "poppy", "porcupine", "possum",
+    "rabbit", "raccoon", "ray", "road", "rocket", "rose", "sea", "seal", "shark", "shrew", "skunk", "skyscraper",
+    "snail", "snake", "spider", "squirrel", "streetcar", "sunflower", "sweet_pepper", "table", "tank", "telephone",
+    "television", "tiger", "tractor", "train", "trout", "tulip", "turtle", "wardrobe", "whale", "willow_tree", "wolf",
+    "woman", "worm",
+)  # fmt: skip
 HEART = ("age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak", "slope", "ca", "thal")
 DIABETES = ("age", "sex", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6")
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")

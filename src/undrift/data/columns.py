@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -49,7 +49,10 @@ class Column:
         """The same column with some of its rows."""
         new = {int(old): place for place, old in enumerate(rows)}
         return Column(
-            self.name, self.numbers[rows], {new[row]: word for row, word in self.words.items() if row in new}, self.given
+            self.name,
+            self.numbers[rows],
+            {new[row]: word for row, word in self.words.items() if row in new},
+            self.given,
         )
 
     def marks(self) -> list[str | None]:
@@ -89,6 +92,22 @@ def cell(text: str) -> float | str | None:
     return None if text.lower() in MISSING else text
 
 
+def numeric(name: str, values: Any) -> Column:
+    """A column of numbers; infinities are no numbers that could be computed with, and stay as words."""
+    numbers = np.array(values, np.float64)
+    strange = np.flatnonzero(np.isinf(numbers))
+    words = {int(row): str(numbers[row]) for row in strange}
+    numbers[strange] = np.nan
+    return Column(name, numbers, words)
+
+
+def of_cells(name: str, cells: Iterable[float | str | None]) -> Column:
+    """A column from what stands in its cells."""
+    found = list(cells)
+    numbers = np.array([one if isinstance(one, float) else np.nan for one in found], np.float64)
+    return Column(name, numbers, {row: one for row, one in enumerate(found) if isinstance(one, str)})
+
+
 def written(number: float) -> str:
     """A number as a person writes it, and as the same number is read again.
 
@@ -108,17 +127,19 @@ def look(column: Column) -> Look:
     """
     numbers, words = column.numbers[~np.isnan(column.numbers)], Counter(column.words.values())
     kind = column.given or _kind(numbers, words)
-    figures: tuple[float | None, ...] = (None, None, None)
+    least = mean = greatest = None
     if numbers.size:
         with np.errstate(over="ignore"):
-            figures = float(numbers.min()), float(numbers.mean()), float(numbers.max())
+            least, mean, greatest = float(numbers.min()), float(numbers.mean()), float(numbers.max())
     return Look(
         column.name,
         kind,
         len(column.numbers),
         int(column.missing.sum()),
         len(np.unique(numbers)) + len(words),
-        *figures,
+        least,
+        mean,
+        greatest,
         tuple(words.most_common(5)),
         min(column.words, default=None) if kind == "mixed" else None,
     )

@@ -33,8 +33,9 @@ def load(
 
     - `data_dir` (or $UNDRIFT_DATA): a directory with npz, IDX, pickle, LEAF or UCI files; see the data page.
     - `cache_dir` (or $UNDRIFT_CACHE), `mirror` (or $UNDRIFT_MIRROR), `download`, `progress`: about downloads.
-    - `impute`, `standardise`: for the tables `heart` and `diabetes` only. Missing values become the mean of the training split, or stay NaN
-      with `impute=None`; then every feature is shifted and scaled to mean 0 and variance 1 on the training split.
+    - `impute`, `standardise`: for the tables `heart` and `diabetes` only. Missing values become the mean of the training
+      split, or stay NaN with `impute=None`; then every feature is shifted and scaled to mean 0 and variance 1 on the
+      training split.
 
     >>> d = load("digits")
     >>> d.train.x.shape, d.train.x.dtype, d.classes

@@ -25,7 +25,7 @@ def numbers_of(text: str) -> Array:
     >>> numbers_of("To be").tolist()
     [44, 67, 1, 54, 57]
     """
-    found = _NUMBERS[np.frombuffer(text.encode("latin-1", "replace"), np.uint8)]
+    found = _NUMBERS[np.frombuffer(text.encode("latin-1"), np.uint8)]
     if len(strange := np.flatnonzero(found == _UNKNOWN)):
         raise ValueError(f"the character {text[strange[0]]!r} is none of LEAF's {len(SHAKESPEARE_CHARACTERS)}")
     return found

@@ -122,7 +122,9 @@ class _Joined(Table):
 def _chained(name: str, tables: Sequence[Table]) -> Column:
     parts = [table.columns[name] for table in tables]
     starts = np.cumsum([0, *(table.rows for table in tables)])
-    words = {int(start) + row: word for start, part in zip(starts, parts, strict=False) for row, word in part.words.items()}
+    words = {
+        int(start) + row: word for start, part in zip(starts, parts, strict=False) for row, word in part.words.items()
+    }
     return Column(name, np.concatenate([part.numbers for part in parts]), words, parts[0].given)
 
 

@@ -38,7 +38,9 @@ def read_csv(path: Path, separator: Separator = "auto", encoding: Encoding = "ut
                 f"encoding=cp1252 (Windows) or encoding=utf-16."
             ) from None
         except csv.Error as error:
-            raise DataError(f"{path} is not a CSV file ({error}): mend its quotation marks, or save it again.") from None
+            raise DataError(
+                f"{path} is not a CSV file ({error}): mend its quotation marks, or save it again."
+            ) from None
 
 
 def _refuse_other_forms(stream: IO[bytes], path: Path, encoding: str) -> None:
@@ -46,7 +48,9 @@ def _refuse_other_forms(stream: IO[bytes], path: Path, encoding: str) -> None:
     stream.seek(0)
     for mark, form in _FIRST.items():
         if first.startswith(mark):
-            raise DataError(f"{path} is {form} and no text: save or unpack it as CSV (a Parquet file ends in .parquet).")
+            raise DataError(
+                f"{path} is {form} and no text: save or unpack it as CSV (a Parquet file ends in .parquet)."
+            )
     if first[:2] in (b"\xff\xfe", b"\xfe\xff") and encoding != "utf-16":
         raise DataError(f"{path} is text in UTF-16: say encoding=utf-16, or save it as UTF-8.")
 
@@ -63,17 +67,22 @@ def _separator(text: IO[str], path: Path, wanted: Separator) -> tuple[str, list[
 
 
 def _table(reader: Any, path: Path, notes: list[str]) -> Table:
-    header = next(reader, [])
+    header: list[str] = next(reader, [])
     if not any(name.strip() for name in header):
-        raise DataError(f"{path} must begin with a line of column names, and its first line is empty: write them there.")
+        raise DataError(
+            f"{path} must begin with a line of column names, and its first line is empty: write them there."
+        )
     if len(header) > MOST_COLUMNS:
-        raise DataError(f"{path} may have at most {MOST_COLUMNS} columns, its first line has {len(header)}: is it a table?")
+        raise DataError(
+            f"{path} may have at most {MOST_COLUMNS} columns, its first line has {len(header)}: is it a table?"
+        )
     if all(NUMBER.fullmatch(name.strip()) for name in header):
         raise DataError(
             f"{path} must begin with a line of column names, got {shown(','.join(header))}: write them there."
         )
     names = named(header, str(path))
-    values, words = [array.array("d") for _ in names], [{} for _ in names]  # type: list[array.array[float]], list[dict[int, str]]
+    values = [array.array("d") for _ in names]
+    words: list[dict[int, str]] = [{} for _ in names]
     lines = array.array("q")
     for row, (line, cells) in enumerate(_rows(reader, len(names), path)):
         lines.append(line)

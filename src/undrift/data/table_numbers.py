@@ -69,7 +69,9 @@ def features_of(table: Table, looks: Sequence[Look], treatment: Treatment) -> Fe
             rest = ", ".join(one.names) or "none"
             notes.append(f"{seen.name}: columns of 0 and 1 for {rest}; {shown(one.categories[0])} is all 0")
         elif seen.constant:
-            notes.append(f"{seen.name} is {_value(seen)} in every row and says nothing: without={seen.name} leaves it out")
+            notes.append(
+                f"{seen.name} is {_value(seen)} in every row and says nothing: without={seen.name} leaves it out"
+            )
         blocks.append(block)
         encoded.append(one)
     x = np.concatenate(blocks, axis=1) if blocks else np.empty((table.rows, 0))
@@ -100,7 +102,7 @@ def _value(seen: Look) -> str:
 
 def clients_of(column: Column) -> tuple[list[str], Ints]:
     """The names of clients, sorted (numbers by size), and the number of each row's."""
-    marks = [str(mark) for mark in column.marks()]
+    marks = ["(missing)" if mark is None else mark for mark in column.marks()]
     names = sorted(set(marks), key=_by_number)
     for name in names:
         check_sound(f"a client's name in the column {column.name!r}", name)
@@ -147,14 +149,18 @@ def _guess(seen: Look, column: Column, positive: Sequence[str]) -> TargetKind:
 
 def _number_target(column: Column, seen: Look, positive: Sequence[str], asked: str) -> Target:
     if positive:
-        raise DataError("positive names classes, and least squares predicts a number: leave it out, or say kind=logistic.")
+        raise DataError(
+            "positive names classes, and least squares predicts a number: leave it out, or say kind=logistic."
+        )
     if seen.kind != "number":
         raise DataError(
             f"kind=least_squares predicts a number, but the label {column.name!r} holds the words "
             f"{shown([word for word, _ in seen.frequent[:3]])}: say kind=logistic or kind=softmax."
         )
     why = "" if asked != "auto" else _said("a number is predicted by least squares", "kind=logistic or kind=softmax")
-    note = f"{column.name}: {why or 'a number'}, from {written(column.numbers.min())} to {written(column.numbers.max())}"
+    note = (
+        f"{column.name}: {why or 'a number'}, from {written(column.numbers.min())} to {written(column.numbers.max())}"
+    )
     return Target("least_squares", column.numbers, None, note)
 
 
@@ -177,14 +183,18 @@ def _class_target(column: Column, seen: Look, kind: TargetKind, positive: Sequen
             "all others, or take kind=softmax (kind=least_squares predicts a number)."
         )
     if len(set(positive)) == len(classes):
-        raise DataError(f"positive names all {len(classes)} classes of {column.name!r}: leave at least one for the rest.")
+        raise DataError(
+            f"positive names all {len(classes)} classes of {column.name!r}: leave at least one for the rest."
+        )
     ones = list(positive) or classes[1:]
     zeros = [one for one in classes if one not in ones]
     y = np.where(np.isin(marks, ones), 1.0, -1.0)
     labels = (_or(zeros), _or(ones))
     share = float((y > 0).mean())
     guess = "" if asked != "auto" or positive else "; logistic regression is a guess: say kind=… for another model"
-    turned = "" if positive or labels == ("0", "1") or labels == ("-1", "1") else f"; positive={zeros[0]} turns it round"
+    turned = (
+        "" if positive or labels == ("0", "1") or labels == ("-1", "1") else f"; positive={zeros[0]} turns it round"
+    )
     note = f"{column.name}: {labels[1]} is counted as 1, {labels[0]} as 0 ({share:.0%} are 1){turned}{guess}"
     return Target("logistic", y, None if labels == ("0", "1") else labels, note)
 
@@ -205,4 +215,6 @@ def _softmax(
     place = {one: number for number, one in enumerate(classes)}
     choice = f"{len(classes)} classes, {', '.join(classes[:8])}{', …' if len(classes) > 8 else ''}"
     said = _said(choice, "kind=least_squares, or positive=…,") if asked == "auto" else choice
-    return Target("softmax", np.array([place[mark] for mark in marks], np.int64), tuple(classes), f"{column.name}: {said}")
+    return Target(
+        "softmax", np.array([place[mark] for mark in marks], np.int64), tuple(classes), f"{column.name}: {said}"
+    )

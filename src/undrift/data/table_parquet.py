@@ -9,7 +9,7 @@ import numpy as np
 
 from undrift import memory
 from undrift.data.archives import LARGEST, TooLarge, damage_named, opened
-from undrift.data.columns import Column, Kind, cell
+from undrift.data.columns import Column, Kind, cell, numeric, of_cells
 from undrift.data.errors import DataError
 from undrift.data.table import Table, named
 
@@ -44,21 +44,17 @@ def _column(name: str, values: Any) -> Column:
     import pyarrow as pa
 
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        numbers = np.array([np.nan if one is None else float(one) for one in values.to_pylist()], np.float64)
-        strange = np.flatnonzero(np.isinf(numbers))
-        words = {int(row): str(numbers[row]) for row in strange}
-        numbers[strange] = np.nan
-        return Column(name, numbers, words)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _of_words(name, values.to_pylist())
+    if (
+        pa.types.is_boolean(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+    ):
+        return numeric(name, [np.nan if one is None else float(one) for one in values.to_pylist()])
+    if pa.types.is_string(kind) or pa.types.is_large_string(
+        kind
+    ):  # as in a text file: what is written like a number is one
+        return of_cells(name, (None if one is None else cell(one) for one in values.to_pylist()))
     given: Kind = "date" if pa.types.is_temporal(kind) else "nested"
     words = {row: str(one)[:80] for row, one in enumerate(values.to_pylist()) if one is not None}
     return Column(name, np.full(len(values), np.nan), words, given)
-
-
-def _of_words(name: str, entries: list[Any]) -> Column:
-    """Words as in a text file: what is written like a number is one."""
-    cells = [None if one is None else cell(one) for one in entries]
-    numbers = np.array([one if isinstance(one, float) else np.nan for one in cells], np.float64)
-    return Column(name, numbers, {row: one for row, one in enumerate(cells) if isinstance(one, str)})

@@ -139,5 +139,6 @@ def _aligned(rows: Sequence[tuple[str, ...]], gap: str = "  ") -> list[str]:
     """Rows of words as lines of equal columns; the last one hangs."""
     widths = [min(max(len(row[at]) for row in rows), 60) for at in range(len(rows[0]) - 1)]
     return [
-        gap + gap.join([*(word.ljust(width) for word, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
+        gap + gap.join([*(word.ljust(width) for word, width in zip(row, widths, strict=False)), row[-1]])
+        for row in rows
     ]

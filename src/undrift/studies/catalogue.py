@@ -15,8 +15,11 @@ from .. import memory, problems
 from ..errors import InputError
 from ..gate import Count, NotNegative, Positive, Seed
 from ..problems.base import Problem
+from .named import least_squares_on, logistic
 from .networks import network
+from .schema import Partition
 from .sites import sites
+from .table_words import Marks
 from .tables import csv
 
 
@@ -48,17 +51,49 @@ def digits(
 
 
 def least_squares(
-    clients: Count = 20,
-    samples: Count = 500,
-    dim: Count = 100,
-    alpha: NotNegative = 10.0,
-    noise: NotNegative = 0.5,
+    clients: Count | None = None,
+    samples: Count | None = None,
+    dim: Count | None = None,
+    alpha: NotNegative | None = None,
+    noise: NotNegative | None = None,
     data_seed: Seed = 0,
+    data: str | None = None,
+    partition: Partition | None = None,
+    positive: Marks | None = None,
+    intercept: bool = True,
+    standardise: Literal["federated", "none"] = "federated",
+    weights: Literal["samples", "clients"] = "samples",
+    data_dir: str | None = None,
 ) -> Problem:
     """FedLin's problem (14): b_i = A_i x_i + noise with x_i ~ N(u_i, 1), u_i ~ N(0, alpha): clients differ by alpha.
 
-    A_i (samples × dim) is standard normal; `alpha` and `noise` are variances.
+    A_i (`samples` × `dim`, 500 × 100, of 20 `clients`) is standard normal; `alpha` (10) and `noise` (0.5) are variances.
+    With `data` instead the least squares of a data set with a name, such as diabetes: of the number to predict, or of +1 and
+    −1 for the class or classes `positive` and all others. `partition`, `intercept`, `standardise`, `weights` as for logistic.
     """
+    made_up = {"samples": samples, "dim": dim, "alpha": alpha, "noise": noise}
+    if data is not None:
+        if given := [key for key, entry in made_up.items() if entry is not None]:
+            raise InputError(f"{given[0]} belongs to data that are made up, and data = {data!r}: leave one of them out")
+        return least_squares_on(
+            data, clients, partition, positive, intercept, standardise, weights, data_seed, data_dir
+        )
+    if partition is not None or positive is not None or data_dir is not None:
+        raise InputError(
+            "partition, positive and data_dir belong to data sets with a name: add data=…, such as diabetes"
+        )
+    return drawn_least_squares(
+        20 if clients is None else clients,
+        500 if samples is None else samples,
+        100 if dim is None else dim,
+        10.0 if alpha is None else alpha,
+        0.5 if noise is None else noise,
+        data_seed,
+    )
+
+
+def drawn_least_squares(clients: int, samples: int, dim: int, alpha: float, noise: float, data_seed: int) -> Problem:
+    """FedLin's problem (14) with data drawn by this seed."""
     _fits(2, clients * samples * dim, clients=clients, samples=samples, dim=dim)
     rng = np.random.default_rng(data_seed)
     A = rng.standard_normal((clients, samples, dim))
@@ -153,12 +188,8 @@ def _signs(labels: Any) -> Any:
     return signs if isinstance(labels, list) else signs[0]
 
 
-PROBLEMS: dict[str, Callable[..., Problem]] = {
-    function.__name__: function
-    for function in (
-        digits, least_squares, logistic_synthetic, quadratic, figure1, fedsplit, npz, csv, network, sites,
-    )  # fmt: skip
-}
+_NAMED = (digits, least_squares, logistic, logistic_synthetic, quadratic, figure1, fedsplit, npz, csv, network, sites)
+PROBLEMS: dict[str, Callable[..., Problem]] = {function.__name__: function for function in _NAMED}
 
 
 def _by_client(A: np.ndarray, values: np.ndarray, client: np.ndarray | None, path: str) -> tuple[Any, Any]:

@@ -53,7 +53,7 @@ def network(
     data: str = DATA,
     model: str = MODEL,
     clients: Count | None = None,
-    partition: Partition = PARTITION,
+    partition: Partition | None = None,
     batch: Count = 20,
     last_batch: LastBatch = "full",
     weights: Literal["equal", "by size"] = "equal",
@@ -68,23 +68,27 @@ def network(
 
     `model`: softmax_regression, mlp, lenet5, femnist_cnn, femnist_cnn_unpadded or vgg11 (also "vgg11:narrower=8",
     "vgg11:dropout=0.5,dense=normal"), for the shape and the classes of the data. `partition`: how the training split is shared
-    out among `clients` (20), drawn by `data_seed`. `batch`: size of the mini-batches; `last_batch`: the last one of an epoch is
+    out among `clients` (20), drawn by `data_seed`; without it exdir:classes=2,alpha=10, but heart and shakespeare by group and
+    diabetes iid. `batch`: size of the mini-batches; `last_batch`: the last one of an epoch is
     filled up ("full") or has what is left ("short"). `weights`: of the clients in f, "equal" or "by size". `cut`: how many
     leading layers stay at the client in split learning. `shift`, `mirror`: the images of a mini-batch are moved at random by up
     to so many pixels in both directions, and mirrored with probability ½. `loss`: "cross_entropy", or "squared" for the squared
-    distance of the outputs from the label's unit vector.
+    distance of the outputs from the label's unit vector (always, of one output, where the data have a number to predict).
     """
     from ..data import load  # takes a second: only those wait who need it
     from .partition import drawing
 
-    build, draw = model_builder(model), drawing(partition)
+    build, draw = model_builder(model), None if partition is None else drawing(partition)
     dataset = load(data, data_dir=data_dir, progress=sys.stderr.isatty())
-    parts = draw(dataset, clients, data_seed)
+    parts = (draw or drawing(natural_partition(dataset)))(dataset, clients, data_seed)
     augment = Augment(shift, mirror) if shift or mirror else None
     train: Any = dataset.train
     test: Any = dataset.test
     metrics = None
-    if loss == "squared":
+    if not dataset.classes:
+        loss = "squared"
+        train, test = ((split.x, split.y[:, None].astype(np.float32)) for split in (train, test))
+    elif loss == "squared":
         train, test = ((split.x, _unit_vectors(split.y, dataset.classes)) for split in (train, test))
         metrics = {"accuracy": _nearest}
     return make(
@@ -100,6 +104,15 @@ def network(
         weights=BY_SIZE if weights == BY_SIZE else None,
         augment=augment,
     )
+
+
+def natural_partition(dataset: Dataset) -> str:
+    """How a data set is shared out where nobody says it."""
+    from ..data import entry
+
+    if entry(dataset.name).natural:
+        return "by_group"
+    return PARTITION if dataset.classes else "iid"
 
 
 def _unit_vectors(labels: np.ndarray, classes: int) -> np.ndarray:
@@ -133,7 +146,7 @@ def model_builder(name: str) -> Callable[[Dataset], Model]:
     def build(dataset: Dataset) -> Model:
         shape = tuple(dataset.train.x.shape[1:])
         try:
-            return make_model(classes=dataset.classes, input=shape)
+            return make_model(classes=dataset.classes or 1, input=shape)
         except InputError as error:
             raise InputError(
                 f"{name} does not fit {dataset.name}, whose samples have shape {shape}: {error}"

@@ -121,6 +121,7 @@ def with_absolute_map(words: Any, folder: Path) -> Any:
 def _as_many(parts: Parts, wanted: Wanted, source: str) -> Parts:
     if wanted.clients not in (None, len(parts)):
         raise PartitionError(
-            f"the number of clients comes from {source}: {len(parts)}, not {wanted.clients}; leave clients out"
+            f"the number of clients comes from {source}: {len(parts)}, not {wanted.clients}; leave clients out, or say another "
+            "partition"
         )
     return parts

@@ -217,6 +217,18 @@ def study_from(tables: Mapping[str, Any], source: str, folder: Path = Path()) ->
     return study.but(methods=tuple(entries))
 
 
+def named_problem(name: str, **words: Any) -> Problem:
+    """A problem with a name (`undrift list problems`), as study files and flags have them: one's own tables, data sets.
+
+    What was decided on the way stands in `remarks`, what the numbers of the model mean in `columns`.
+
+    >>> heart = named_problem("logistic", data="heart")
+    >>> heart, list(heart.columns["clients"])
+    (<logistic: 4 clients, d = 14, float64>, ['cleveland', 'hungarian', 'switzerland', 'va'])
+    """
+    return Study(checked_problem({"name": name, **words}), source="named_problem").make_problem()
+
+
 def checked_problem(words: Mapping[str, Any], folder: Path = Path()) -> dict[str, Any]:
     """The words of a table [problem], checked, with paths (relative to `folder`) in full."""
     name = words.get("name")

@@ -19,7 +19,8 @@ Paths = Annotated[
 Names = Annotated[
     str | list[Word],
     Meta(
-        extra={"rule": "a column name, several with commas between them, or a list of names"}, examples=[["age", "pulse"]]
+        extra={"rule": "a column name, several with commas between them, or a list of names"},
+        examples=[["age", "pulse"]],
     ),
 ]
 Marks = Annotated[

@@ -111,7 +111,9 @@ class Tables:
                 raise unknown(f"column of {table.source},", name, table.columns)
         for name in (*chosen, *left_out, *names_in(self.onehot)):
             if name in keys:
-                raise InputError(f"{name!r} is the {'label' if name == label else 'client'}: leave it out of the others")
+                raise InputError(
+                    f"{name!r} is the {'label' if name == label else 'client'}: leave it out of the others"
+                )
         if twice := {name for name in chosen if chosen.count(name) > 1 or name in left_out}:
             raise InputError(f"features name {shown(sorted(twice)[0])} twice, or leave it out too: name it once")
         if self.client == label:
@@ -126,7 +128,9 @@ class Tables:
 
         table, owner = joined(tables)
         if not table.rows:
-            raise InputError(f"{table.source} must hold at least one row below the column names, and holds none: add some")
+            raise InputError(
+                f"{table.source} must hold at least one row below the column names, and holds none: add some"
+            )
         looks = [look(column) for column in table.columns.values()]
         treatment = self._treatment
         complaints = [
@@ -144,7 +148,9 @@ class Tables:
             return table, owner, notes
         whole = ~np.any([column.missing for column in table.columns.values()], axis=0)
         rows = np.flatnonzero(whole)
-        notes.append(f"{table.rows - len(rows)} of {table.rows} rows have missing values and are left out (missing=drop)")
+        notes.append(
+            f"{table.rows - len(rows)} of {table.rows} rows have missing values and are left out (missing=drop)"
+        )
         if not len(rows):
             raise InputError(
                 f"every row of {table.source} has a missing value, and missing=drop leaves none: say missing=mean, or "
@@ -167,7 +173,9 @@ class Tables:
         looks: list[Look] = [look(table.columns[name]) for name in chosen]
         found = features_of(table, looks, self._treatment)
         if not found.names:
-            raise InputError(f"{table.source} has no column beside {label!r} to predict it from: add one, or leave out fewer")
+            raise InputError(
+                f"{table.source} has no column beside {label!r} to predict it from: add one, or leave out fewer"
+            )
         kind: Any = "softmax" if self.kind == "network" else self.kind
         return found, target_of(table.columns[label], kind, marks_in(self.positive))
 
@@ -179,9 +187,7 @@ class Tables:
             return list(files), owner
         return clients_of(table.columns[self.client])
 
-    def _clients(
-        self, names: list[str], owner: np.ndarray, target: Target, label: str
-    ) -> tuple[list[str], Parts]:
+    def _clients(self, names: list[str], owner: np.ndarray, target: Target, label: str) -> tuple[list[str], Parts]:
         if self.clients is None and self.partition is None:
             if len(names) == 1 and self.client is None:
                 raise InputError(
@@ -199,20 +205,24 @@ class Tables:
                 f"clients and partition deal the rows of one file out, but here are {len(names)} clients already "
                 f"({', '.join(names[:4])}{', …' if len(names) > 4 else ''}): leave them out"
             )
-        parts = _dealt(self.partition or "iid", target, self.clients, self.data_seed)
-        return [f"client {number}" for number in range(len(parts))], parts
+        dealt = _dealt(self.partition or "iid", target, self.clients, self.data_seed)
+        return [f"client {number}" for number in range(len(dealt))], dealt
 
     def _source(self, found: Features, target: Target, label: str) -> Sites:
-        kind = "network" if target.kind == "softmax" else target.kind
+        kind: Any = "network" if target.kind == "softmax" else target.kind
         if self.l2 and kind != "logistic":
-            remedy = "leave it out" if kind == "network" else "leave it out, or add rows √l2·I with the label 0 to the file"
+            remedy = (
+                "leave it out" if kind == "network" else "leave it out, or add rows √l2·I with the label 0 to the file"
+            )
             raise InputError(f"l2 belongs to kind=logistic, and this is {target.kind}: {remedy}")
         if kind != "network" and (self.hidden is not None or self.batch is not None):
-            raise InputError(f"hidden and batch belong to kind=softmax or kind=network, and this is {kind}: leave them out")
+            raise InputError(
+                f"hidden and batch belong to kind=softmax or kind=network, and this is {kind}: leave them out"
+            )
         if self.kind == "softmax" and self.hidden:
             raise InputError("softmax has no hidden layers: say kind=network for a network with hidden=…")
         return Sites(
-            kind=kind,  # type: ignore[arg-type]
+            kind=kind,
             features=found.names,
             label=label,
             labels=None if target.labels is None else list(target.labels),
@@ -282,7 +292,9 @@ def files_at(path: str | Iterable[str]) -> dict[str, Path]:
             if file.suffix.lower() == ".npz":
                 raise InputError(f"{file} is an .npz file and no table: say npz:{file}")
             if file.stem in found:
-                raise InputError(f"two files are named {file.stem} ({found[file.stem]}, {file}): rename one of the clients")
+                raise InputError(
+                    f"two files are named {file.stem} ({found[file.stem]}, {file}): rename one of the clients"
+                )
             found[file.stem] = file
     if len(found) > MOST_FILES:
         raise InputError(f"at most {MOST_FILES} files are read, {path!r:.80} names {len(found)}: name fewer")
@@ -293,9 +305,13 @@ def _files(word: str, endings: Sequence[str]) -> list[Path]:
     path = Path(word).expanduser()
     try:
         if path.is_dir():
-            inside = sorted(one for one in path.iterdir() if one.suffix.lower() in endings and not one.name.startswith("."))
+            inside = sorted(
+                one for one in path.iterdir() if one.suffix.lower() in endings and not one.name.startswith(".")
+            )
             if not inside:
-                raise InputError(f"the folder {path} must hold one table per client ({', '.join(endings)}), and holds none")
+                raise InputError(
+                    f"the folder {path} must hold one table per client ({', '.join(endings)}), and holds none"
+                )
             return inside
         if path.exists() or not glob.has_magic(word):
             return [path]
@@ -313,7 +329,7 @@ def csv(**words: Any) -> Problem:
     `path`: a file, several, a folder, or a pattern such as data/*.csv; clients are called as their files. `client`: the column
     that says whose each row is, where one file has all; or `clients` and `partition` deal its rows out. `label`: the column to
     predict; `kind`: "logistic", "least_squares", "softmax", "network", or "auto" by the label; `positive`: the label or labels
-    counted as 1. `features`: columns to use, else all others but those in `without`. `missing`: "error", "drop" (rows) or "mean";
+    counted as 1. `features`: columns to use, else all but those in `without`. `missing`: "error", "drop" rows, or "mean";
     `categories`: "error" or "onehot" for columns of words; `onehot`: columns that are categories whatever they look like.
     `standardise`: "federated" (over all clients together) or "none"; `intercept` (true); `l2` of a logistic regression (1, for
     every client); `weights`: what counts alike, "samples" or "clients"; `hidden`, `batch`: of networks. `separator`, `decimal`,

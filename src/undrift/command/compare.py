@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from ..engine.sweep import sweep_identity
 from ..errors import InputError
 from ..report.promise import Promise, promise_of
+from ..report.tables import compare_table, steps_text
 from ..studies.comparison import Outcome, play
 from ..studies.entries import Entry, ready
 from ..studies.method import StudyMethod
@@ -216,10 +218,15 @@ def _draw(
     write_page(folder / PAGE, compare_document(study, outcomes, chosen, summary, promises))
 
 
-def _tell(study: Study, outcomes: list[Outcome], promises: dict[str, Promise], talk: Talk, as_json: bool) -> None:
-    from ..report.tables import compare_table
+def _steps(study: Study) -> str:
+    """The local steps of all methods, where they do not draw their own."""
+    words = study.run["steps"]
+    said = f"{words['low']}..{words['high']}" if isinstance(words, Mapping) else steps_text(str(words))
+    return "" if study.all_draw_steps else f", τ = {said}"
 
+
+def _tell(study: Study, outcomes: list[Outcome], promises: dict[str, Promise], talk: Talk, as_json: bool) -> None:
     if outcomes and not as_json:
-        talk.results.print(compare_table(outcomes, f"{study.title}, {study.run['rounds']} rounds"))
+        talk.results.print(compare_table(outcomes, f"{study.title}, {study.run['rounds']} rounds{_steps(study)}"))
     for label, promised in promises.items():
         talk.note(f"{label}: {promised.verdict}")

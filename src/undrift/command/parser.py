@@ -155,7 +155,11 @@ def _add_run(commands: Any) -> None:
     setting.add_argument(
         "--stop", metavar="WORD", help="end early: gap=1e-6 | patience=20,column=loss | both (whichever comes first)"
     )
-    _add_wish(setting, "--per-client", "record losses, accuracies and drift of each client too (clients.npz)")
+    setting.add_argument(
+        "--per-client",
+        action=argparse.BooleanOptionalAction,
+        help="record losses, accuracies and drift of each client too (clients.npz; of few clients unasked)",
+    )
     _add_wish(setting, "--keep-iterates", "keep the model of every round (iterates.npy)")
     _add_means(run)
     _add_output(run)

@@ -57,7 +57,7 @@ class History(Mapping[str, np.ndarray]):
     | loss_worst, loss_spread | the largest f_i(x_t), and the standard deviation of the f_i(x_t) over clients |
     | loss_q10, loss_q50, loss_q90 | quantiles of the f_i(x_t) over clients; of networks these five only with per_client |
     | test_loss, accuracy | of networks, on the test data; a problem's own metrics under their names |
-    | accuracy_worst, accuracy_spread, accuracy_q10, … | of networks with per_client: over clients, each on its own samples |
+    | accuracy_worst, accuracy_spread, accuracy_q10, … | of classifiers with per_client: over clients, each on its own samples |
     | bytes_up, bytes_down, bytes_peer | bytes sent so far, all clients together |
     | gradients | gradient evaluations so far (calls of the oracle) |
     | component_gradients | gradients of single components f_ij so far |

@@ -73,6 +73,8 @@ class Problem:
     view: Callable[[Any, Any], ClientLoss]
     sampled: ClassVar[tuple[str, ...]] = ()  # the entries of `stack` with one row per sample behind the client axis
 
+    client_names: tuple[str, ...] | None = None  # for tables and pages, where clients have names
+
     def __init__(
         self, stack: Any, shared: Any, weights: Any, dim: int, dtype: Any, static: tuple[Any, ...] = ()
     ) -> None:
@@ -295,6 +297,11 @@ class Problem:
     @classmethod
     def oracle_of(cls, static: tuple[Any, ...]) -> Oracle:
         return Full()
+
+    @classmethod
+    def adds_samples(cls, static: tuple[Any, ...]) -> bool:
+        """Whether f_i is a sum over client i's samples: f_i/n_i is then what compares clients of different sizes."""
+        return False
 
     @classmethod
     def shapes_for(cls, shared: Any, static: tuple[Any, ...], most: int) -> tuple[Any, tuple[Any, ...]]:

@@ -153,7 +153,8 @@ def _filled_in(study: Study, source: Source) -> Study:
                 f"{method.name} needs {', '.join(missing)}, and the data from which a theorem or a certificate would choose "
                 "are at the sites: give a number (`undrift advise` or `undrift run` on similar data help to find one)"
             )
-    return study.with_steps()
+    sites = study.deploy.get("sites") or [""]
+    return study.with_lanes(source.population(source.preview(len(sites)))).with_steps()
 
 
 def _sites(study: Study, source: Source) -> list[str]:

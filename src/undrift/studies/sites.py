@@ -283,7 +283,9 @@ class Sites:
                 "the data of the problem 'sites' are at the sites: run it with `undrift serve` here and `undrift join` there; "
                 'to simulate it, put one file per site into a folder and say folder = "…" in the table [problem]'
             )
-        return self.whole(self.read_folder(self.folder, names))
+        problem = self.whole(self.read_folder(self.folder, names))
+        problem.client_names = tuple(sorted(files_of(Path(self.folder))) if names is None else names)
+        return problem
 
 
 def sites(**words: Any) -> Problem:

@@ -17,8 +17,10 @@ from ...studies.entries import Entry, distinct_labels
 from ...studies.method import StudyMethod
 from ...studies.relative import relative_gap
 from ...studies.study import HIDDEN, Study
+from ..clients import Clients
 from ..promise import Promise
 from ..tables import compare_table, run_table, step_text
+from .lanes import MOST, lanes_of
 
 # What ε is counted for stands on the page though nobody wrote it.
 PRIVATE = {name: inspect.signature(private).parameters[name].default for name in ("delta", "where")}
@@ -65,9 +67,17 @@ def compare_document(
 
 
 def run_document(
-    study: Study, entry: Entry, result: Result, summary: Mapping[str, Any], promise: Promise | None = None
+    study: Study,
+    entry: Entry,
+    result: Result,
+    summary: Mapping[str, Any],
+    promise: Promise | None = None,
+    served: Clients | None = None,
 ) -> dict[str, Any]:
-    """The page of `undrift run`; `promise`: the guarantee that covers the run, drawn beside the curve and checked."""
+    """The page of `undrift run`.
+
+    `promise`: the guarantee that covers the run, drawn beside the curve and checked. `served`: how well its clients are.
+    """
     label, colour = entry.label, entry.method.known.colour or entry.method.name
     columns = {name: column[None, :] for name, column in result.history.items()}
     return {
@@ -83,8 +93,16 @@ def run_document(
             {} if promise is None else {label: promise},
             {label: result},
         ),
-        "tables": [_from_terminal(run_table(label, entry.runs[0].words()["problem"], result))],
+        "lanes": [] if served is None or (lanes := lanes_of(result, served)) is None else [lanes],
+        "tables": [_from_terminal(run_table(label, entry.runs[0].words()["problem"], result)), *_not_in_lanes(served)],
     }
+
+
+def _not_in_lanes(served: Clients | None) -> list[dict[str, Any]]:
+    """The clients' table where they are too many for lanes."""
+    if served is None or served.roll.count <= MOST:
+        return []
+    return [{**_from_terminal(served.table()), "note": served.sentence()}]
 
 
 def _with_promises(

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..engine.sweep import sweep_identity
 from ..errors import InputError
+from ..report.clients import Clients, Roll, clients_of
 from ..report.promise import Promise, promise_of
 from ..report.tables import compare_table, steps_text
 from ..studies.comparison import Outcome, play
@@ -52,7 +53,8 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
     directory.open(study, notes, f"compare-{study.problem.get('name', '')}")
     outcomes, interrupted = _play(study, entries, directory, talk)
     promises = _promises(entries, outcomes)
-    summary = _leave(study, entries, outcomes, promises, directory, interrupted, arguments.no_figures)
+    served = {} if interrupted else _served(entries, outcomes)
+    summary = _leave(study, entries, outcomes, promises, served, directory, interrupted, arguments.no_figures)
     _tell(study, outcomes, promises, talk, arguments.json)
     _show_json(summary, arguments.json)
     talk.note(f"written to {directory.path}")
@@ -162,17 +164,27 @@ def _promises(entries: list[Entry], outcomes: list[Outcome]) -> dict[str, Promis
     return {label: promised for label, promised in found.items() if promised is not None}
 
 
+def _served(entries: list[Entry], outcomes: list[Outcome]) -> dict[str, Clients]:
+    """How well the model of every method's first seed serves the clients, who are asked once."""
+    runs = {entry.label: entry.runs for entry in entries}
+    arrived = [outcome for outcome in outcomes if outcome.best is not None]
+    chosen = {outcome.label: runs[outcome.label][outcome.chosen] for outcome in arrived}
+    found = {one.label: clients_of(chosen[one.label], one.result(), Roll.of(chosen[one.label])) for one in arrived}
+    return {label: clients for label, clients in found.items() if clients is not None and clients.roll.clients > 1}
+
+
 def _leave(
     study: Study,
     entries: list[Entry],
     outcomes: list[Outcome],
     promises: dict[str, Promise],
+    served: dict[str, Clients],
     directory: RunDirectory,
     interrupted: bool,
     no_figures: bool,
 ) -> dict[str, Any]:
     """All files; the summary."""
-    content = summary_of(study, outcomes, str(entries[0].runs[0].resources), promises)
+    content = summary_of(study, outcomes, str(entries[0].runs[0].resources), promises, served)
 
     def save(folder: Path) -> None:
         if outcomes:
@@ -180,7 +192,7 @@ def _leave(
 
     def draw(folder: Path, summary: dict[str, Any]) -> None:
         if outcomes:
-            _draw(study, entries, outcomes, promises, summary, folder)
+            _draw(study, entries, outcomes, promises, served, summary, folder)
 
     status = "interrupted" if interrupted else "finished"
     return directory.leave({"status": status, **content}, save, None if no_figures else draw)
@@ -191,6 +203,7 @@ def _draw(
     entries: list[Entry],
     outcomes: list[Outcome],
     promises: dict[str, Promise],
+    served: dict[str, Clients],
     summary: dict[str, Any],
     folder: Path,
 ) -> None:
@@ -215,7 +228,7 @@ def _draw(
         }
         for entry in entries
     }
-    write_page(folder / PAGE, compare_document(study, outcomes, chosen, summary, promises))
+    write_page(folder / PAGE, compare_document(study, outcomes, chosen, summary, promises, served))
 
 
 def _steps(study: Study) -> str:

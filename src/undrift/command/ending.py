@@ -96,9 +96,9 @@ def tell(entry: Entry, directory: RunDirectory, end: End, talk: Talk, as_json: b
 
     if not as_json:
         talk.results.print(run_table(entry.label, entry.runs[0].words()["problem"], end.result))
-        if served is not None and served.roll.count > 1:
+        if served is not None and served.roll.clients > 1:
             talk.results.print(served.table())
-    if served is not None and served.roll.count > 1:
+    if served is not None and served.roll.clients > 1:
         talk.note(served.sentence())
     if end.promised is not None:
         talk.note(str(end.promised.verdict))

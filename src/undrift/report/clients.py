@@ -28,7 +28,7 @@ HEADS = {LOSS: "loss", PER_SAMPLE: "loss/sample", ACCURACY: "right"}
 class Roll(NamedTuple):
     """What is known of the clients besides the model: one entry each, None where there is nothing to say."""
 
-    count: int
+    clients: int  # m
     names: Sequence[str] | None = None
     samples: np.ndarray | None = None
     steps: np.ndarray | None = None  # τ_i, where it is the same in every round
@@ -40,7 +40,7 @@ class Roll(NamedTuple):
         problem = _unpooled(run.data)
         population = run.population if problem is None else problem.population
         samples = None if np.all(population.sizes == 1) else population.sizes
-        names = names if names is not None or problem is None else problem.client_names
+        names = names if names is not None or problem is None else _names(problem)
         steps = None if run.recipe.centralised else settled_steps(run)
         return cls(population.clients, names, samples, steps, population.adds_samples)
 
@@ -52,6 +52,14 @@ def settled_steps(run: Run) -> np.ndarray | None:
     """τ_i of all clients, where no round draws or computes them anew."""
     drawn = callable(run.steps) or isinstance(run.steps, RandomSteps | GeometricSteps)
     return None if drawn else run.plan.typical_steps
+
+
+def _names(problem: Problem) -> Sequence[str] | None:
+    if problem.client_names is not None:
+        return problem.client_names
+    columns = getattr(problem, "columns", None)  # what the numbers of a model on somebody's tables mean
+    sizes = columns.get("clients") if isinstance(columns, Mapping) else None
+    return list(sizes) if isinstance(sizes, Mapping) and len(sizes) == problem.clients else None
 
 
 def _unpooled(problem: Problem | None) -> Problem | None:
@@ -149,14 +157,14 @@ class Clients:
 
     def words(self) -> dict[str, Any]:
         """For machines: of many clients the worst five, the median and the best."""
-        few = self.roll.count <= LISTED
+        few = self.roll.clients <= LISTED
         listed = (
-            range(self.roll.count)
+            range(self.roll.clients)
             if few
             else list(dict.fromkeys([*map(int, self.order[:WORST]), self.median, self.best]))
         )
         return {
-            "count": self.roll.count,
+            "count": self.roll.clients,
             "round": self.round,
             "compared_by": self.measure,
             "worst": self.entry(self.worst),
@@ -174,7 +182,7 @@ class Clients:
         marks = {self.best: "best", self.worst: "worst"} | ({self.median: "median"} if many else {})
         table = plain_table(
             f"Clients after round {self.round}"
-            + (f": {WORST} worst of {self.roll.count}, median, best" if many else "")
+            + (f": {WORST} worst of {self.roll.clients}, median, best" if many else "")
         )
         table.add_column("client", min_width=LEAST_NAME, overflow="fold")
         heads = [head for head, array in (("samples", self.roll.samples), ("τ", self.roll.steps)) if array is not None]

@@ -21,7 +21,7 @@ WIDTH, HEIGHT, EDGE = 220.0, 36.0, 3.0
 
 def lanes_of(result: Result, served: Clients) -> dict[str, Any] | None:
     """The entry of a page's document, worst client first; None where the rounds of single clients were not recorded."""
-    if LOSS not in result.clients or served.roll.count < 2 or served.roll.count > MOST:
+    if LOSS not in result.clients or served.roll.clients < 2 or served.roll.clients > MOST:
         return None
     rows = {LOSS: result.clients[LOSS]}
     if PER_SAMPLE in served.values and served.roll.samples is not None:
@@ -30,7 +30,7 @@ def lanes_of(result: Result, served: Clients) -> dict[str, Any] | None:
         rows[ACCURACY] = result.clients[ACCURACY]
     measured = np.flatnonzero(np.isfinite(result.clients[LOSS]).any(axis=1))
     picked = measured[np.unique(np.linspace(0, len(measured) - 1, POINTS).round().astype(int))]
-    silent = [i for i in range(served.roll.count) if i not in set(served.order.tolist())]
+    silent = [i for i in range(served.roll.clients) if i not in set(served.order.tolist())]
     return {
         "title": "A lane per client",
         "note": f"{served.sentence()[:1].upper()}{served.sentence()[1:]}. Worst first; one scale for all.",

@@ -17,7 +17,7 @@ from ...studies.entries import Entry, distinct_labels
 from ...studies.method import StudyMethod
 from ...studies.relative import relative_gap
 from ...studies.study import HIDDEN, Study
-from ..clients import Clients
+from ..clients import Clients, value_text
 from ..promise import Promise
 from ..tables import compare_table, run_table, step_text
 from .lanes import MOST, lanes_of
@@ -41,10 +41,12 @@ def compare_document(
     chosen: Mapping[str, Mapping[str, Any]],
     summary: Mapping[str, Any],
     promises: Mapping[str, Promise],
+    served: Mapping[str, Clients] | None = None,
 ) -> dict[str, Any]:
     """The page of `undrift compare`.
 
-    `chosen` says which rule chose a parameter, `summary` is what summary.json holds, `promises` are the guarantees by label.
+    `chosen` says which rule chose a parameter, `summary` is what summary.json holds, `promises` are the guarantees by label,
+    `served` how well the clients are.
     """
     arrived = [outcome for outcome in outcomes if outcome.best is not None]
     histories = [(o.label, o.colour or o.name, {name: o.column(name) for name in o.history}) for o in arrived]
@@ -62,7 +64,7 @@ def compare_document(
         "setting": _setting(study, chosen, summary["resources"]),
         "claims": [promised.claim() for promised in promises.values()],
         "figures": _with_promises(_figures(histories, note), promises, {o.label: o.result() for o in arrived}),
-        "tables": [_from_terminal(compare_table(outcomes, "Results")), _grids(outcomes)],
+        "tables": [_from_terminal(compare_table(outcomes, "Results")), *_suffering(served or {}), _grids(outcomes)],
     }
 
 
@@ -98,9 +100,26 @@ def run_document(
     }
 
 
+def _suffering(served: Mapping[str, Clients]) -> list[dict[str, Any]]:
+    """Which client each method serves worst, and how far clients lie apart."""
+    if not served:
+        return []
+    rows = [[label, *_extremes(one)] for label, one in served.items()]
+    measure = next(iter(served.values())).measure.replace("_", " ")
+    note = f"By each client's {measure} on its own data, at the end, with the first seed. Spread: standard deviation."
+    columns = ["method", "worst client", "worst", "median", "best", "best client", "spread"]
+    return [{"title": "Clients", "note": note, "columns": columns, "rows": rows}]
+
+
+def _extremes(served: Clients) -> list[str]:
+    worst, median, best = (served.values[served.measure][i] for i in (served.worst, served.median, served.best))
+    shown = [value_text(served.measure, value) for value in (worst, median, best)]
+    return [served.name(served.worst), *shown, served.name(served.best), value_text(served.measure, served.spread)]
+
+
 def _not_in_lanes(served: Clients | None) -> list[dict[str, Any]]:
     """The clients' table where they are too many for lanes."""
-    if served is None or served.roll.count <= MOST:
+    if served is None or served.roll.clients <= MOST:
         return []
     return [{**_from_terminal(served.table()), "note": served.sentence()}]
 

@@ -104,6 +104,8 @@ def tell(entry: Entry, directory: RunDirectory, end: End, talk: Talk, as_json: b
         talk.note(str(end.promised.verdict))
     if end.result.stopped is not None:
         talk.note(f"stopped: {end.result.stopped}")
+    if end.result.best is not None:
+        talk.note(str(end.result.best))
     talk.note(f"written to {directory.path}")
     if end.error is not None:
         talk.notes.print(f"undrift: {end.error}")

@@ -155,7 +155,10 @@ def _add_run(commands: Any) -> None:
     )
     setting = _add_setting(run)
     setting.add_argument(
-        "--stop", metavar="WORD", help="end early: gap=1e-6 | patience=20,column=loss | both (whichever comes first)"
+        "--stop",
+        metavar="WORD",
+        help="end early: gap=1e-6 | patience=20,column=loss | both (whichever comes first); patience=20,keep=best keeps the "
+        "model of the best round",
     )
     setting.add_argument(
         "--per-client",

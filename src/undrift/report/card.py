@@ -150,11 +150,7 @@ def _training(model: Trained) -> Iterator[str]:
 
 def best_words(best: Mapping[str, Any]) -> str:
     """Which round was best, and whose model was kept."""
-    kept = (
-        "its model is the one that was kept"
-        if best.get("kept")
-        else "the model that was kept is that of the last round"
-    )
+    kept = "this is its model" if best.get("kept") else "this is the model of the last round"
     return f"Best round: {best.get('round')}, with {best.get('column')} = {short(best.get('value'))}; {kept}."
 
 
@@ -250,7 +246,7 @@ def _limits(model: Trained) -> Iterator[str]:
         yield "- Accuracy and test loss are on data that were held back; clients' own results are on their training data."
     else:
         yield "- All results are on the data it was trained with: how well it does on new samples is unknown."
-    yield "- What the data stand for, who is missing in them, and what the model may be used for is unknown here: write it down."
+    yield "- What the data stand for, who is missing in them, and what the model may be used for is unknown here: add it."
     yield "- Privacy: " + _privacy(model)
 
 

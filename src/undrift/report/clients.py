@@ -227,7 +227,12 @@ def clients_of(run: Run, result: Result, roll: Roll, look: bool = True) -> Clien
         return None
     if float(np.sum(problem.sizes)) * problem.dim > COSTLIEST:
         return None
-    return recorded_clients(roll, problem.evaluator(None, True)(result.x).clients, result.rounds)
+    return recorded_clients(roll, problem.evaluator(None, True)(result.x).clients, _round(result))
+
+
+def _round(result: Result) -> int:
+    """The round whose model was kept."""
+    return result.best.round if result.best is not None and result.best.kept else result.rounds
 
 
 def recorded_clients(roll: Roll, found: Mapping[str, Any], round: int) -> Clients | None:
@@ -242,7 +247,8 @@ def last_recorded(result: Result) -> tuple[dict[str, np.ndarray], int] | None:
     rounds = np.flatnonzero(np.isfinite(result.clients[LOSS]).any(axis=1))
     if not rounds.size:
         return None
-    last = int(rounds[-1])
+    kept = None if result.best is None or not result.best.kept else result.best.round
+    last = int(rounds[-1]) if kept is None or kept not in rounds else kept  # the round whose model was kept
     return {name: rows[last] for name, rows in result.clients.items()}, last
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ import numpy as np
 from .errors import InputError, unknown
 from .gate import Count, NotNegative, check_value
 
+Keep = Literal["last", "best"]
 RISING = ("accuracy",)  # columns that are better the larger they are
 
 
@@ -37,6 +38,11 @@ class Stop(abc.ABC):
     @abc.abstractmethod
     def look(self, state: Any, records: Mapping[str, Any]) -> tuple[Any, jax.Array]:
         """The state after this round's record, and whether to stop. Rounds that are not evaluated hold NaN."""
+
+    @property
+    def watched(self) -> Patience | None:
+        """The part of it, if any, that looks for the best round of a column."""
+        return None
 
     def __or__(self, other: Stop) -> Stop:
         return Either(self, other)
@@ -73,6 +79,22 @@ class Patience(Stop):
     rounds: int
     column: str
     least: float
+    keep: Keep = "last"
+
+    @property
+    def watched(self) -> Patience:
+        return self
+
+    def best(self, history: Mapping[str, np.ndarray]) -> tuple[int, float] | None:
+        """The first round with the best value of the column, and that value; None where it was never measured.
+
+        >>> patience(5, "accuracy").best({"accuracy": np.array([0.1, np.nan, 0.8, 0.8, 0.7])})
+        (2, 0.8)
+        """
+        values = np.asarray(history[self.column], np.float64)
+        signed = np.where(np.isfinite(values), -values if _rises(self.column) else values, np.inf)
+        at = int(np.argmin(signed))
+        return (at, float(values[at])) if np.isfinite(signed[at]) else None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -97,6 +119,10 @@ class Patience(Stop):
 class Either(Stop):
     one: Stop
     other: Stop
+
+    @property
+    def watched(self) -> Patience | None:
+        return self.one.watched or self.other.watched
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -141,15 +167,18 @@ def above(**targets: float) -> Stop:
     return Reached(tuple((name, _number(name, value)) for name, value in targets.items()), True)
 
 
-def patience(rounds: int, column: str = "loss", least: float = 0.0) -> Stop:
+def patience(rounds: int, column: str = "loss", least: float = 0.0, keep: Keep = "last") -> Patience:
     """Stop where the column has not become better for so many rounds, by more than the share `least` of its best value.
+
+    keep: whose model the run returns, that of the "last" round or that of the "best" one, for which a simulation plays the
+    rounds up to it once more. `result.best` says which round was best.
 
     >>> print(patience(10, "test_loss") | at(accuracy=0.9))
     test_loss no better for 10 rounds, or accuracy ≥ 0.9
     """
     rounds = check_value("patience, in rounds,", rounds, Count)
     least = check_value("least, a share of the best value,", least, NotNegative)
-    return Patience(rounds, check_value("the column", column, str), least)
+    return Patience(rounds, check_value("the column", column, str), least, check_value("keep", keep, Keep))
 
 
 def _rises(column: str) -> bool:

@@ -84,12 +84,21 @@ def test_columns_against_numpy(name: str) -> None:
     for per_client in (False, True):
         found = evaluated(problem, x, problem.reference(), per_client)
         assert list(problem.evaluation_shapes(problem.reference()).columns) == list(expected)
-        assert set(found.columns) == set(expected)
-        for column, value in expected.items():
+        known = expected | (_accuracies(problem, x) if per_client and name == "logistic" else {})
+        assert set(found.columns) == set(known)
+        for column, value in known.items():
             np.testing.assert_allclose(found.columns[column], value, rtol=1e-9, err_msg=column)
     np.testing.assert_allclose(found.clients["loss"], losses, rtol=1e-12)
     np.testing.assert_allclose(found.clients["grad_norm"], np.linalg.norm(gradients, axis=1), rtol=1e-12)
     assert ("gap" in found.clients) == (name != "logistic")
+
+
+def _accuracies(problem: ud.problems.Problem, x: np.ndarray) -> dict[str, float]:
+    """Statistics of the share of own samples that each client finds on their side, by NumPy."""
+    A, y = np.asarray(problem.stack["A"]), np.asarray(problem.stack["y"])
+    right = np.array([np.mean(np.sign(A[i][y[i] != 0] @ x) == y[i][y[i] != 0]) for i in range(CLIENTS)])
+    quantiles = {f"accuracy_q{q}": np.percentile(right, q) for q in (10, 50, 90)}
+    return {"accuracy_worst": right.min(), "accuracy_spread": right.std(), **quantiles}
 
 
 @pytest.mark.parametrize("name", ["quadratic", "stepwise quadratic", "least squares", "wide least squares"])

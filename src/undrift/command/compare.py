@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 from ..engine.sweep import sweep_identity
 from ..errors import InputError
 from ..problems.network import Network
+from ..report.clients import Clients, Roll, clients_of
 from ..report.promise import Promise, promise_of
+from ..report.tables import compare_table, steps_text
 from ..studies.columns import write_columns
 from ..studies.comparison import Outcome, play
 from ..studies.entries import Entry, ready
@@ -56,7 +59,8 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
     write_columns(directory.path, problem.columns)
     outcomes, interrupted = _play(study, entries, directory, talk)
     promises = _promises(entries, outcomes)
-    summary = _leave(study, entries, outcomes, promises, directory, interrupted, arguments.no_figures)
+    served = {} if interrupted else _served(entries, outcomes)
+    summary = _leave(study, entries, outcomes, promises, served, directory, interrupted, arguments.no_figures)
     _tell(study, outcomes, promises, talk, arguments.json)
     _show_json(summary, arguments.json)
     talk.note(f"written to {directory.path}")
@@ -165,17 +169,27 @@ def _promises(entries: list[Entry], outcomes: list[Outcome]) -> dict[str, Promis
     return {label: promised for label, promised in found.items() if promised is not None}
 
 
+def _served(entries: list[Entry], outcomes: list[Outcome]) -> dict[str, Clients]:
+    """How well the model of every method's first seed serves the clients, who are asked once."""
+    runs = {entry.label: entry.runs for entry in entries}
+    arrived = [outcome for outcome in outcomes if outcome.best is not None]
+    chosen = {outcome.label: runs[outcome.label][outcome.chosen] for outcome in arrived}
+    found = {one.label: clients_of(chosen[one.label], one.result(), Roll.of(chosen[one.label])) for one in arrived}
+    return {label: clients for label, clients in found.items() if clients is not None and clients.roll.clients > 1}
+
+
 def _leave(
     study: Study,
     entries: list[Entry],
     outcomes: list[Outcome],
     promises: dict[str, Promise],
+    served: dict[str, Clients],
     directory: RunDirectory,
     interrupted: bool,
     no_figures: bool,
 ) -> dict[str, Any]:
     """All files; the summary."""
-    content = summary_of(study, outcomes, str(entries[0].runs[0].resources), promises)
+    content = summary_of(study, outcomes, str(entries[0].runs[0].resources), promises, served)
 
     def save(folder: Path) -> None:
         if outcomes:
@@ -183,7 +197,7 @@ def _leave(
 
     def draw(folder: Path, summary: dict[str, Any]) -> None:
         if outcomes:
-            _draw(study, entries, outcomes, promises, summary, folder)
+            _draw(study, entries, outcomes, promises, served, summary, folder)
 
     status = "interrupted" if interrupted else "finished"
     return directory.leave({"status": status, **content}, save, None if no_figures else draw)
@@ -194,6 +208,7 @@ def _draw(
     entries: list[Entry],
     outcomes: list[Outcome],
     promises: dict[str, Promise],
+    served: dict[str, Clients],
     summary: dict[str, Any],
     folder: Path,
 ) -> None:
@@ -218,13 +233,18 @@ def _draw(
         }
         for entry in entries
     }
-    write_page(folder / PAGE, compare_document(study, outcomes, chosen, summary, promises))
+    write_page(folder / PAGE, compare_document(study, outcomes, chosen, summary, promises, served))
+
+
+def _steps(study: Study) -> str:
+    """The local steps of all methods, where they do not draw their own."""
+    words = study.run["steps"]
+    said = f"{words['low']}..{words['high']}" if isinstance(words, Mapping) else steps_text(str(words))
+    return "" if study.all_draw_steps else f", τ = {said}"
 
 
 def _tell(study: Study, outcomes: list[Outcome], promises: dict[str, Promise], talk: Talk, as_json: bool) -> None:
-    from ..report.tables import compare_table
-
     if outcomes and not as_json:
-        talk.results.print(compare_table(outcomes, f"{study.title}, {study.run['rounds']} rounds"))
+        talk.results.print(compare_table(outcomes, f"{study.title}, {study.run['rounds']} rounds{_steps(study)}"))
     for label, promised in promises.items():
         talk.note(f"{label}: {promised.verdict}")

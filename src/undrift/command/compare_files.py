@@ -12,6 +12,7 @@ import numpy as np
 from .. import files
 from ..engine.stored import Stored, write
 from ..errors import CheckpointError
+from ..report.clients import Clients
 from ..report.promise import Promise
 from ..studies.comparison import TARGETS, Outcome
 from ..studies.study import Study
@@ -107,14 +108,21 @@ def _ends(outcomes: Sequence[Outcome], keys: list[str], columns: list[str]) -> I
 
 
 def summary_of(
-    study: Study, outcomes: Sequence[Outcome], resources: str, promises: Mapping[str, Promise]
+    study: Study,
+    outcomes: Sequence[Outcome],
+    resources: str,
+    promises: Mapping[str, Promise],
+    served: Mapping[str, Clients],
 ) -> dict[str, Any]:
-    """Everything of the table and more, for machines."""
+    """Everything of the table and more, for machines; `served`: how well each method's model serves the clients."""
     return {
         "study": study.words(),
         "seeds": {"run": study.seeds, "data": study.problem.get("data_seed", 0)},
         "resources": resources,
-        "methods": [_method_summary(outcome) for outcome in outcomes],
+        "methods": [
+            {**_method_summary(outcome), "clients": served[outcome.label].words() if outcome.label in served else None}
+            for outcome in outcomes
+        ],
         "diverged": [outcome.label for outcome in outcomes if outcome.best is None],
         "theorems": {label: promised.claim() for label, promised in promises.items()},
     }

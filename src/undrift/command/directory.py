@@ -31,6 +31,9 @@ from .versions import versions
 STUDY, SUMMARY, PAGE = "study.toml", "summary.json", "page.html"
 RESULTS = ("history.csv", "model.npy", "iterates.npy", "clients.npz", "grid.csv", "models.npz", "contract.json", "trace.jsonl",
            COLUMNS)  # fmt: skip
+EXPORTED = {"sklearn": "model.joblib", "npz": "exported.npz", "flax": "model_flax.msgpack"}  # by `undrift export`
+CARD = "model-card.md"
+OF_EXPORTS = (*EXPORTED.values(), "model_flax.py", CARD)
 DRAWN = (PAGE, "figure.png", "figure.svg", "gap-per-*.png", "gap-per-*.svg", "loss-per-*.png", "loss-per-*.svg")
 CHECKPOINTS = ("checkpoint.npz", "checkpoint-*.npz", "checkpoint.rows-*.npz", "table-*.bin", "rows-*.bin")
 MADE_BY = (  # the first of which a file is there
@@ -173,7 +176,7 @@ class RunDirectory:
             os.fsync(
                 file.fileno()
             )  # there is room for it: the old run may go, first of all the mark that it is finished
-            self._drop(SUMMARY, *RESULTS, *DRAWN, *CHECKPOINTS)
+            self._drop(SUMMARY, *RESULTS, *DRAWN, *OF_EXPORTS, *CHECKPOINTS)
         self._begun = True
 
     def leave(

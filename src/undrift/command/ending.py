@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ..engine.description import Run
 from ..engine.history import Result
 from ..errors import DivergenceError, Interrupted, StorageError
+from ..report.clients import Clients
 from ..report.promise import Promise, promise_of
 from ..studies.entries import Entry
 from ..studies.relative import relative_gap
@@ -48,8 +49,10 @@ def end_of(run: Run, play: Callable[[], Result]) -> End:
     return End(status, code, result, None if run.data is None else promise_of(run, result), error)
 
 
-def leave(study: Study, entry: Entry, directory: RunDirectory, end: End, no_figures: bool) -> dict[str, Any]:
-    """Write all files of a run that has ended, or was stopped; the summary."""
+def leave(
+    study: Study, entry: Entry, directory: RunDirectory, end: End, no_figures: bool, served: Clients | None
+) -> dict[str, Any]:
+    """Write all files of a run that has ended, or was stopped; the summary. `served`: how well its clients are."""
     content = {
         "status": end.status,
         "label": entry.label,
@@ -59,10 +62,11 @@ def leave(study: Study, entry: Entry, directory: RunDirectory, end: End, no_figu
         "chosen": {name: {"value": choice.value, "why": choice.why} for name, choice in entry.chosen.items()},
         "resources": str(entry.runs[0].resources),
         "theorem": None if end.promised is None else end.promised.claim(),
+        "clients": None if served is None else served.words(),
     }
 
     def draw(folder: Path, summary: dict[str, Any]) -> None:
-        _draw(study, entry, end, folder, summary)
+        _draw(study, entry, end, folder, summary, served)
 
     try:
         return directory.leave(content, end.result.save_arrays, None if no_figures else draw)
@@ -70,7 +74,7 @@ def leave(study: Study, entry: Entry, directory: RunDirectory, end: End, no_figu
         raise end.error if isinstance(end.error, StorageError) else refused from refused
 
 
-def _draw(study: Study, entry: Entry, end: End, folder: Path, summary: dict[str, Any]) -> None:
+def _draw(study: Study, entry: Entry, end: End, folder: Path, summary: dict[str, Any], served: Clients | None) -> None:
     from ..report import aside
     from ..report.curves import Drawing, curve_from
     from ..report.page import write_page
@@ -83,19 +87,25 @@ def _draw(study: Study, entry: Entry, end: End, folder: Path, summary: dict[str,
     curve = curve_from(entry.label, entry.method.known.colour or entry.method.name, values, columns)
     bounds = [] if end.promised is None else end.promised.lines(entry.label, history)
     aside.figures(Drawing.of([curve], study.title, measure, singles=False, bounds=bounds), folder)
-    write_page(folder / PAGE, run_document(study, entry, end.result, summary, end.promised))
+    write_page(folder / PAGE, run_document(study, entry, end.result, summary, end.promised, served))
 
 
-def tell(entry: Entry, directory: RunDirectory, end: End, talk: Talk, as_json: bool) -> None:
+def tell(entry: Entry, directory: RunDirectory, end: End, talk: Talk, as_json: bool, served: Clients | None) -> None:
     """What became of it, on the terminal."""
     from ..report.tables import run_table
 
     if not as_json:
         talk.results.print(run_table(entry.label, entry.runs[0].words()["problem"], end.result))
+        if served is not None and served.roll.clients > 1:
+            talk.results.print(served.table())
+    if served is not None and served.roll.clients > 1:
+        talk.note(served.sentence())
     if end.promised is not None:
         talk.note(str(end.promised.verdict))
     if end.result.stopped is not None:
         talk.note(f"stopped: {end.result.stopped}")
+    if end.result.best is not None:
+        talk.note(str(end.result.best))
     talk.note(f"written to {directory.path}")
     if end.error is not None:
         talk.notes.print(f"undrift: {end.error}")

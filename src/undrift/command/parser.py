@@ -78,6 +78,7 @@ def build_parser() -> Parser:
         "  undrift reproduce fedlin/fig2                a figure of a paper, and whether its claims hold\n"
         "  undrift advise --problem least_squares       which method, step size and local steps, and why\n"
         "  undrift explain fedlin --up top_k:50         a round as a message diagram, with sizes\n"
+        "  undrift export runs/demo --method fedlin --to sklearn   its model for other programs, with a card\n"
         "  undrift list                                 methods, problems, compressors, oracles, participation\n"
         "  undrift schema                               the JSON Schema of study files, for editors\n"
         "  undrift partition --data digits --clients 20 --how exdir:classes=2,alpha=10 --out runs/parts\n"
@@ -97,6 +98,7 @@ def build_parser() -> Parser:
     _add_compare(commands)
     _add_advise(commands)
     _add_reproduce(commands)
+    _add_export(commands)
     _add_explain(commands)
     _add_list(commands)
     _add_schema(commands)
@@ -153,9 +155,16 @@ def _add_run(commands: Any) -> None:
     )
     setting = _add_setting(run)
     setting.add_argument(
-        "--stop", metavar="WORD", help="end early: gap=1e-6 | patience=20,column=loss | both (whichever comes first)"
+        "--stop",
+        metavar="WORD",
+        help="end early: gap=1e-6 | patience=20,column=loss | both (whichever comes first); patience=20,keep=best keeps the "
+        "model of the best round",
     )
-    _add_wish(setting, "--per-client", "record losses, accuracies and drift of each client too (clients.npz)")
+    setting.add_argument(
+        "--per-client",
+        action=argparse.BooleanOptionalAction,
+        help="record losses, accuracies and drift of each client too (clients.npz; of few clients unasked)",
+    )
     _add_wish(setting, "--keep-iterates", "keep the model of every round (iterates.npy)")
     _add_means(run)
     _add_output(run)
@@ -348,6 +357,27 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--json", action="store_true", help="the summary as JSON on standard output")
     output.add_argument("--no-figures", action="store_true", help="write no figures")
     output.add_argument("--quiet", action="store_true", help="no progress, no notes")
+
+
+def _add_export(commands: Any) -> None:
+    export = _command(
+        commands,
+        "export",
+        "take the model of a run elsewhere, with its card",
+        "As a fitted estimator of scikit-learn, as named arrays, or for Flax; model-card.md says what it is and how good.",
+        "  undrift export runs/heart --to sklearn       a pipeline for raw features, by joblib\n"
+        "  undrift export runs/heart --to npz --out heart.npz\n"
+        "  undrift export runs/compare-digits-001 --method fedlin --to flax\n"
+        "  undrift export runs/heart --card             the model card alone",
+    )
+    export.add_argument("run", metavar="RUN", help="the directory of a run, of a comparison or of a deployed run")
+    export.add_argument("--to", choices=["sklearn", "npz", "flax"], help="what it becomes")
+    export.add_argument("--method", metavar="LABEL", help="of a comparison: whose model, at its best step")
+    export.add_argument("--card", action="store_true", help="the model card alone, where nothing else is asked for")
+    export.add_argument("--out", metavar="FILE", help="where to write (in RUN); the card goes beside it")
+    export.add_argument("--overwrite", action="store_true", help="replace what is at FILE")
+    export.add_argument("--json", action="store_true", help="what was written, as JSON on standard output")
+    export.add_argument("--quiet", action="store_true", help="no notes")
 
 
 def _add_explain(commands: Any) -> None:

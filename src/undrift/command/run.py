@@ -11,6 +11,7 @@ from ..engine.rows import owner_of, remove_rows
 from ..engine.simulate import simulate
 from ..errors import InputError
 from ..recipe import CERTIFIED, THEOREM
+from ..report.clients import Roll, clients_of
 from ..studies.columns import write_columns
 from ..studies.entries import Entry, ready
 from ..studies.study import Study
@@ -63,10 +64,12 @@ def finish(
     study: Study, entry: Entry, end: End, arguments: argparse.Namespace, directory: RunDirectory, talk: Talk
 ) -> int:
     """All files of a run that has ended, and what is said of it."""
-    summary = leave(study, entry, directory, end, arguments.no_figures)
+    run = entry.runs[0]
+    served = clients_of(run, end.result, Roll.of(run), look=end.status == "finished")
+    summary = leave(study, entry, directory, end, arguments.no_figures, served)
     if arguments.store is not None and summary["status"] != "interrupted":  # nobody goes on from the rows
         remove_rows(Path(arguments.store), owner_of(directory.path))
-    tell(entry, directory, end, talk, arguments.json)
+    tell(entry, directory, end, talk, arguments.json, served)
     return shown(summary, arguments.json, end.code)
 
 

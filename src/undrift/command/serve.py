@@ -14,8 +14,10 @@ from rich.live import Live
 from .. import files
 from ..deploy.book import Book
 from ..deploy.watch import Watched
+from ..engine.description import Run
 from ..engine.history import History, Result
 from ..errors import InputError
+from ..report.clients import Roll, clients_of
 from ..studies.agreement import Agreement
 from ..studies.entries import Entry
 from ..studies.serving import serve
@@ -89,9 +91,16 @@ def serve_over(
 
         with log_lines(talk), _live(talk, board):
             end = end_of(run, play)
-    summary = leave(study, entry, directory, end, arguments.no_figures)
-    tell(entry, directory, end, talk, arguments.json)
+    served = clients_of(run, end.result, _roll(agreement, directory, run), look=False)
+    summary = leave(study, entry, directory, end, arguments.no_figures, served)
+    tell(entry, directory, end, talk, arguments.json, served)
     return shown(summary, arguments.json, end.code)
+
+
+def _roll(agreement: Agreement, directory: RunDirectory, run: Run) -> Roll:
+    """The sites by name, with the sizes that they told."""
+    head = Book(directory.path, agreement.contract).head
+    return Roll.of(run if head is None else agreement.run(head.terms), agreement.contract.sites)
 
 
 def _study(arguments: argparse.Namespace, directory: RunDirectory) -> Study:

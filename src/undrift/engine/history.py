@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class History(Mapping[str, np.ndarray]):
     | loss_worst, loss_spread | the largest f_i(x_t), and the standard deviation of the f_i(x_t) over clients |
     | loss_q10, loss_q50, loss_q90 | quantiles of the f_i(x_t) over clients; of networks these five only with per_client |
     | test_loss, accuracy | of networks, on the test data; a problem's own metrics under their names |
-    | accuracy_worst, accuracy_spread, accuracy_q10, … | of networks with per_client: over clients, each on its own samples |
+    | accuracy_worst, accuracy_spread, accuracy_q10, … | of classifiers with per_client: over clients, each on its own samples |
     | bytes_up, bytes_down, bytes_peer | bytes sent so far, all clients together |
     | gradients | gradient evaluations so far (calls of the oracle) |
     | component_gradients | gradients of single components f_ij so far |
@@ -98,11 +98,24 @@ def _exact(value: Any) -> str:
     return "" if np.isnan(value) else repr(value.item())
 
 
+class Best(NamedTuple):
+    """The best round of a column that a rule of patience watched."""
+
+    round: int
+    column: str
+    value: float
+    kept: bool  # whether the model is that of this round
+
+    def __str__(self) -> str:
+        kept = "" if self.kept else "not "
+        return f"the best round was {self.round} ({self.column} = {self.value:.6g}); its model was {kept}kept"
+
+
 @dataclasses.dataclass(frozen=True)
 class Result:
     """The outcome of a run."""
 
-    x: np.ndarray  # final model (d,)
+    x: np.ndarray  # final model (d,), or that of the best round, where that was asked for (`best`)
     history: History
     iterates: np.ndarray | None  # (rounds + 1, d) if they were kept
     rounds: int  # rounds that were played
@@ -111,6 +124,7 @@ class Result:
     diverged: tuple[int, int | None] | None = None  # (round, client) where the loss was first seen not to be finite
     stopped: str | None = None  # why it ended before its last round, if a rule or an observer stopped it
     clients: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # per client: name -> (rounds + 1, m)
+    best: Best | None = None  # where a rule of patience looked for it
 
     @property
     def diverged_between(self) -> tuple[int, int] | None:
@@ -153,6 +167,7 @@ class Result:
             "final": last,
             "diverged": diverged,
             "stopped": self.stopped,
+            "best_round": None if self.best is None else self.best._asdict(),
             "seconds": round(self.seconds, 3),
         }
 

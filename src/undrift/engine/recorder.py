@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..plan import Draw
 from .description import Run
 from .epsilon import COLUMN, Epsilon
-from .history import History, Result, in_order
+from .history import Best, History, Result, in_order
 from .identity import add_rounds, plan_digest
 from .ledger import Counts, Ledger
 from .table import Growing, OnDisk, Table, is_large
@@ -144,7 +144,16 @@ class Recorder:
             self.diverged,
             self.stopped,
             {name: rows[:length] for name, rows in sorted(self.clients.items())},
+            self._best(),
         )
+
+    def _best(self) -> Best | None:
+        """The best round of the column that the run's rule watches."""
+        watched = None if self.run.stop is None else self.run.stop.watched
+        if watched is None or watched.column not in self.columns or not self._shown():
+            return None
+        found = watched.best({watched.column: self.columns[watched.column][: self._shown()]})
+        return None if found is None else Best(found[0], watched.column, found[1], found[0] == self._shown() - 1)
 
     def _history(self, writeable: bool) -> History:
         shown = {name: self.columns[name][: self._shown()] for name in in_order(self.columns)}

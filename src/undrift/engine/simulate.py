@@ -3,6 +3,7 @@ observed and to write checkpoints."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -132,10 +133,24 @@ def simulate(
         player(run, observe, where, store, folder) as simulation,
     ):
         try:
-            return simulation.play(folder, checkpoint_seconds, resume)
+            result = simulation.play(folder, checkpoint_seconds, resume)
         except StorageError as error:
             error.result = simulation.so_far()
             raise
+    return _with_best_model(run, result, lambda shorter: simulate(shorter, mesh=mesh, store=store))
+
+
+def _with_best_model(run: Run, result: Result, play: Callable[[Run], Result]) -> Result:
+    """The result with the model of the best round, where the run's rule asks for it.
+
+    Runs have the same bits whether they end sooner or later, so the rounds up to the best one are simply played again: that
+    takes no memory, and no more time than the run itself.
+    """
+    watched, best = None if run.stop is None else run.stop.watched, result.best
+    if watched is None or watched.keep != "best" or best is None or best.kept:
+        return result
+    again = play(run.but(rounds=best.round, keep_iterates=False))
+    return dataclasses.replace(result, x=again.x, best=best._replace(kept=True), seconds=result.seconds + again.seconds)
 
 
 @contextmanager

@@ -88,6 +88,12 @@ class Problem:
 
     # ----- for users
     @property
+    def client_names(self) -> tuple[str, ...] | None:
+        """For tables and pages, where clients have names."""
+        named = (self.columns or {}).get("clients")
+        return None if named is None else tuple(named)
+
+    @property
     def clients(self) -> int:
         """m"""
         return int(np.shape(self.weights)[0])
@@ -299,6 +305,11 @@ class Problem:
     @classmethod
     def oracle_of(cls, static: tuple[Any, ...]) -> Oracle:
         return Full()
+
+    @classmethod
+    def adds_samples(cls, static: tuple[Any, ...]) -> bool:
+        """Whether f_i is a sum over client i's samples: f_i/n_i is then what compares clients of different sizes."""
+        return False
 
     @classmethod
     def shapes_for(cls, shared: Any, static: tuple[Any, ...], most: int) -> tuple[Any, tuple[Any, ...]]:

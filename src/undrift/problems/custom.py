@@ -60,6 +60,11 @@ class Custom(Problem):
         loss, per_sample, average = static
         return SumLoss(loss, average, shared, row) if per_sample else WholeLoss(loss, shared, row)
 
+    @classmethod
+    def adds_samples(cls, static: tuple[Any, ...]) -> bool:
+        _, per_sample, average = static
+        return bool(per_sample and not average)
+
     def _only(self, client: int) -> Problem:
         problem = super()._only(client)
         if "constants" in self.__dict__:  # they were given, and hold for every client

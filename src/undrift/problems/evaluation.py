@@ -8,6 +8,7 @@ interpreters that pass messages send the answers.
 | loss | f_i(x), or, with a weight, an estimate of it |
 | gradient | ∇f_i(x), where it is cheap |
 | gap | a share of f(x) − f* without cancellation: Σ w_i gap_i = f(x) − f* |
+| accuracy | of classifiers, if asked for: the share of the client's own samples that x classifies rightly |
 | weight | what this answer counts for in the mean in place of w_i, where losses are measured on a sample of all data |
 | own_loss, own_accuracy, … | means over all samples of the client, if asked for, where its loss is that of a sample |
 | share | of a client that holds the data of several: each one's part of its weight; the other answers have a row for each |
@@ -161,10 +162,10 @@ def _against(reference: Reference, x: jax.Array, loss: jax.Array, answers: Answe
 
 
 def _of_each(answers: Answers) -> dict[str, jax.Array]:
-    """What is known of every client: its own means, or its loss and gap where these are not of a sample."""
+    """What is known of every client: its own means, or its loss, gap and accuracy where these are not of a sample."""
     if "weight" in answers:
         return {name.removeprefix(OWN): value for name, value in answers.items() if name.startswith(OWN)}
-    return {name: answers[name] for name in ("loss", "gap") if name in answers}
+    return {name: answers[name] for name in ("loss", "gap", "accuracy") if name in answers}
 
 
 def _suspect(losses: jax.Array, steepest: jax.Array) -> jax.Array:

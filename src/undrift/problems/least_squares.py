@@ -65,6 +65,10 @@ class OfSamples(Problem):
     name = "least squares"
     sampled = ("A", "b")
 
+    @classmethod
+    def adds_samples(cls, static: tuple[Any, ...]) -> bool:
+        return True
+
     # ----- for theory and advice
     def factors(self) -> Factors:
         """Squares have the curvature 1 everywhere."""

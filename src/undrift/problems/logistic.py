@@ -32,6 +32,14 @@ class LogisticLoss(LinearModel):
     def gradient(self, x: jax.Array) -> jax.Array:
         return self.slopes(self.A @ x, self.targets) @ self.A + self.l2 * x
 
+    def measure(self, x: jax.Array, optimum: jax.Array | None, per_client: bool = False) -> dict[str, jax.Array]:
+        """On request with the share of samples on their side of aᵀx = 0 (on the plane itself: that of −1)."""
+        found = super().measure(x, optimum, per_client)
+        if not per_client:
+            return found
+        right = ((self.A @ x > 0) == (self.targets > 0)) & (self.targets != 0)
+        return {**found, "accuracy": jnp.sum(right).astype(x.dtype) / self.size}
+
     def slopes(self, predictions: jax.Array, targets: jax.Array) -> jax.Array:
         # Padding has the label 0 and so the slope 0.
         return -targets * jax.nn.sigmoid(-targets * predictions)
@@ -41,6 +49,10 @@ class Logistic(Problem):
     name = "logistic"
     view = LogisticLoss
     sampled = ("A", "y")
+
+    @classmethod
+    def adds_samples(cls, static: tuple[Any, ...]) -> bool:
+        return True
 
     def _optimum_is_cheap(self) -> bool:
         m, n, d = self.stack["A"].shape

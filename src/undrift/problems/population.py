@@ -83,6 +83,11 @@ class Population:
         self.kind.check_dialogue(self.static, oracle)
 
     @property
+    def adds_samples(self) -> bool:
+        """Whether f_i is a sum over client i's samples."""
+        return self.kind.adds_samples(self.static)
+
+    @property
     def halves(self) -> Any:
         """The two halves of a cut model."""
         return self.kind.halves_of(self.static)

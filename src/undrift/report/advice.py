@@ -32,7 +32,7 @@ def advice_table(advice: Advice, title: str) -> Table:
     how = advice.how if advice.how in ("exact", "estimated") else "not predicted"
     promises = f"promised: {_promised_how(advice)}, with its own step"
     caption = f"rounds: {how}; {promises}; costs to {advice.target_text}. {advice.resources}."
-    table = plain_table(title, caption)
+    table = plain_table(title, caption, spare=("MB ↓", "MB ↑", "gradients", "promised"))
     best = advice.best_of_each()
     heads = [head for head in HEADS if head != "measured" or any(one.measured is not None for one in best)]
     for head in heads:  # names of methods may be long, and are wrapped before figures are cut

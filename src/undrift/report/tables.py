@@ -1,7 +1,8 @@
-"""Tables for the terminal, readable from 80 columns on."""
+"""Tables for the terminal, whole from 80 columns on; on less, what is needed least is left out, never the step or τ."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,10 @@ from ..studies.comparison import ROUNDING, TARGETS, Outcome
 from .plain import LEAST_NAME, plain_table
 
 EPSILON = "epsilon"  # the column of private methods
+WORST = {
+    "accuracy_worst": "the least accuracy of a client on its own data",
+    "loss_worst": "the largest loss of a client",
+}
 
 
 def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
@@ -22,7 +27,7 @@ def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
     caption = "step: the best of the method's grid."
     if gap:
         caption += " gap: (f − f*)/(f₀ − f*) at the end; 1e-3, 1e-6, 1e-9: the round from which on it stays below."
-    table = plain_table(title, caption)
+    table = plain_table(title, caption, spare=("MB ↓", "MB ↑", "gradients", "1e-3", "1e-9"))
     table.add_column("method", min_width=LEAST_NAME, overflow="fold")  # wrapped before figures are cut
     table.add_column("step", no_wrap=True, justify="right")
     if gap:
@@ -65,10 +70,16 @@ def _row(outcome: Outcome, gap: bool, tested: bool) -> list[Any]:
 def run_table(label: str, problem: str, result: Result) -> Table:
     """Some rounds of a run, first and last among them."""
     history = result.history
-    table = plain_table(f"{label} on {problem.strip('<>')}")
+    steps = f", τ = {steps_text(result.setting['steps'])}" if "steps" in result.setting else ""
+    worst = next((name for name in WORST if name in history), None)
+    caption = None if worst is None else f"worst: {WORST[worst]} (column {worst})."
+    spare = ("MB down", "MB up", "grad_norm", "drift", "gradients")
+    table = plain_table(f"{label}{steps}, on {problem.strip('<>')}", caption, spare)
     measured = [name for name in ("gap", "loss", "accuracy", "grad_norm", "drift") if name in history][:3]
+    measured += [] if worst is None else [worst]
     promised = [EPSILON] if EPSILON in history else []
-    for name in ("round", *measured, "MB up", "MB down", "gradients", *promised):
+    heads = ["worst" if name == worst else name for name in measured]
+    for name in ("round", *heads, "MB up", "MB down", "gradients", *promised):
         table.add_column(name, justify="right", no_wrap=True)
     for t in milestones(result.rounds):
         values = [_measured(name, history[name][t]) for name in measured]
@@ -81,7 +92,19 @@ def run_table(label: str, problem: str, result: Result) -> Table:
 def _measured(name: str, value: float) -> str:
     if not np.isfinite(value):
         return "–"
-    return f"{value:.3f}" if name == "accuracy" else f"{value:.3e}"
+    return f"{value:.3f}" if name.startswith("accuracy") else f"{value:.3e}"
+
+
+def steps_text(steps: str) -> str:
+    """Local steps of a setting, in few letters: of many clients' own the range.
+
+    >>> steps_text("10"), steps_text("[2, 5, 3]"), steps_text("(7, 4)"), steps_text("random_steps(2, 9)")
+    ('10', '2–5', '4–7', 'random_steps(2, 9)')
+    """
+    if steps[:1] not in "[(":
+        return steps
+    counts = [int(word) for word in re.findall(r"(?<![\w.])\d+", steps)]
+    return str(counts[0]) if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
 
 
 def milestones(rounds: int) -> list[int]:

@@ -24,6 +24,7 @@ from ..files import storage
 from ..plan import Absences
 from ..privacy import private_of
 from ..recipe import RULES
+from .build import build_stop
 from .entries import ready
 from .own import MARK, is_own
 from .paths import file_named
@@ -54,6 +55,11 @@ class Agreement:
                 raise InputError(
                     f"{study.source}, table [run]: {word} is for simulations: leave it out of a deployed run"
                 )
+        if (rule := study.run["stop"]) is not None and (watched := build_stop(rule).watched) and watched.keep == "best":
+            raise InputError(
+                f"{study.source}, table [run]: keep = 'best' is for simulations, which play rounds again; leave it out: "
+                "a deployed run says which round was best, and keeps its last model"
+            )
         _refuse_files(_without_local(study.problem), study.source)
         source = source_of(study.problem)
         study = _filled_in(study, source)
@@ -153,7 +159,8 @@ def _filled_in(study: Study, source: Source) -> Study:
                 f"{method.name} needs {', '.join(missing)}, and the data from which a theorem or a certificate would choose "
                 "are at the sites: give a number (`undrift advise` or `undrift run` on similar data help to find one)"
             )
-    return study.with_steps()
+    sites = study.deploy.get("sites") or [""]
+    return study.with_lanes(source.population(source.preview(len(sites)))).with_steps()
 
 
 def _sites(study: Study, source: Source) -> list[str]:

@@ -36,7 +36,7 @@ PARTICIPATION: dict[str, Callable[..., plan.Participation]] = {
     "weighted": plan.weighted,
     "permuted": plan.permuted,
 }
-PATIENCE = ("patience", "column", "least")
+PATIENCE = ("patience", "column", "least", "keep")
 
 
 def build_steps(words: Any, clients: int) -> Any:

@@ -62,6 +62,8 @@ def ready(study: Study, problem: Problem, grids: bool) -> tuple[Study, list[Entr
 
     Whatever can be refused is refused here, before anything is run or written.
     """
+    if not grids:
+        study = study.with_lanes(problem.population)
     steps, entries = study.arguments(problem)["steps"], []
     study.seeds  # noqa: B018 (refuses a last seed that is none)
     for number, method in enumerate(study.methods):

@@ -80,7 +80,7 @@ class RunTable(Table):
     seed: Seed = 0
     seeds: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     record_every: Count = 1
-    per_client: bool = False
+    per_client: bool | None = None  # without a word: where there are few clients (`studies.lanes`)
     diagnostics: bool = False
     keep_iterates: bool = False
     stop: Ends | None = None

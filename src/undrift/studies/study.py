@@ -18,10 +18,12 @@ from ..engine.description import Arguments, Run
 from ..errors import InputError, unknown
 from ..gate import Seed, check, check_value, shown
 from ..problems.base import Problem
+from ..problems.population import Population
 from ..recipe import Method
 from ..resources import Resources
 from .build import ORACLES, PARTICIPATION, build_steps, build_stop
 from .catalogue import PROBLEMS
+from .lanes import records_each_client
 from .method import StudyMethod
 from .paths import absolute_paths
 from .schema import DeployTable, RunTable, defaults, table_of
@@ -55,6 +57,12 @@ class Study:
         """The same study with these words over its table [run]."""
         check(RunTable, words, "the run")
         return self.but(run={**self.run, **words}, told=self.told | words.keys())
+
+    def with_lanes(self, population: Population) -> Study:
+        """The same study, which says whether a run of it records every client, where it does so unasked."""
+        unsaid = self.run["per_client"] is None
+        wanted = unsaid and records_each_client(population, self.run["rounds"])
+        return self.with_run({"per_client": True}) if wanted else self
 
     def with_steps(self) -> Study:
         """The same study, which says its local steps where a method takes them (and not where all draw their own)."""
@@ -97,6 +105,7 @@ class Study:
                 "stop": None if said["stop"] is None else build_stop(said["stop"]),
                 "resources": Resources.of(problem.clients, said["speeds"], said["link"]),
             }
+        said["per_client"] = bool(said["per_client"])
         plain = {key: entry for key, entry in said.items() if key in Arguments.__annotations__}
         return typing.cast(Arguments, {**plain, **read})
 

@@ -29,6 +29,7 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
     | setting | a list of {key, value, source, note}; source is "paper", "ours", "given", "rule" or another word |
     | claims | a list of {sentence, holds, measured, paper, margin, explanation} |
     | figures | a list of {title, note, y_label, y_scale, x_scale, floor, series} |
+    | lanes | a list of {title, note, lanes}, a lane being {name, mark, samples, steps, rounds, curves}; curves by measure |
     | tables | a list of {title, note, columns, rows} |
     | pictures | a list of {title, note, svg_or_png_path}; the file is put into the page |
 
@@ -57,7 +58,7 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
         description=parts.text(content["subtitle"] or content["title"]),
         header=parts.header(content),
         sections="\n".join(parts.sections(content)),
-        style=_file("style.css"),
+        style=_file("style.css") + _file("lanes.css"),
         script=_file("script.js"),
         data=data.replace("<", "\\u003c"),  # nothing in the data can end the element that holds them
     )

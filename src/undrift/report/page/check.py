@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import InputError, unknown
 from ...studies.words import located
+from .lanes import LANE, LANES
 
 # key -> value where it is missing; `...` where it must be given
 DOCUMENT: dict[str, Any] = {
@@ -23,6 +24,7 @@ DOCUMENT: dict[str, Any] = {
     "setting": [],
     "claims": [],
     "figures": [],
+    "lanes": [],
     "tables": [],
     "pictures": [],
 }
@@ -52,6 +54,7 @@ def checked(document: Mapping[str, Any]) -> dict[str, Any]:
     page["setting"] = [_keys(row, SETTING, place) for row, place in _each(page, "setting")]
     page["claims"] = [_claim(claim, place) for claim, place in _each(page, "claims")]
     page["figures"] = [_figure(figure, place) for figure, place in _each(page, "figures")]
+    page["lanes"] = [_lanes(lanes, place) for lanes, place in _each(page, "lanes")]
     page["tables"] = [_table(table, place) for table, place in _each(page, "tables")]
     page["pictures"] = [_picture(picture, place) for picture, place in _each(page, "pictures")]
     return page
@@ -121,6 +124,32 @@ def _owners(series: list[dict[str, Any]], place: str) -> None:
             one["of"] = measured[max(named, key=len)] if named else before
 
 
+def _lanes(lanes: Any, place: str) -> dict[str, Any]:
+    found = _keys(lanes, LANES, place)
+    found["lanes"] = [_lane(lane, at) for lane, at in _each(found, "lanes", place)]
+    if not found["lanes"]:
+        raise InputError(f"{place}.lanes: there must be at least one lane")
+    for i, lane in enumerate(found["lanes"]):
+        if list(lane["curves"]) != list(found["lanes"][0]["curves"]):
+            raise InputError(f"{place}.lanes[{i}].curves: all lanes have the same measures, got {list(lane['curves'])}")
+    return found
+
+
+def _lane(lane: Any, place: str) -> dict[str, Any]:
+    found = _keys(lane, LANE, place)
+    rounds = _column(found["rounds"], f"{place}.rounds")
+    if not isinstance(found["curves"], Mapping) or not found["curves"] or not rounds.size:
+        raise InputError(f"{place}: a lane has rounds, and curves as a dictionary from measures to columns")
+    columns = {
+        name: _column(values, f"{place}.curves[{name!r}]", rounds.size) for name, values in found["curves"].items()
+    }
+    found["rounds"] = [int(t) for t in rounds]
+    found["curves"] = {
+        name: [v if math.isfinite(v) else None for v in column.tolist()] for name, column in columns.items()
+    }
+    return found
+
+
 def _table(table: Any, place: str) -> dict[str, Any]:
     found = _keys(table, TABLE, place)
     found["columns"] = [str(name) for name in _list(found["columns"], f"{place}.columns")]
@@ -156,7 +185,7 @@ def _keys(given: Any, known: Mapping[str, Any], place: str) -> dict[str, Any]:
     if missing:
         raise InputError(f"{place}: the key {missing[0]!r} is missing")
     found = {key: given.get(key, value) for key, value in known.items()}
-    for key in ("title", "sentence", "label", "key"):
+    for key in ("title", "sentence", "label", "key", "name"):
         if key in known:
             _words(found[key], f"{place}.{key}")
     return found

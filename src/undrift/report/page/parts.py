@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .lanes import lanes_html
+
 LONG = 10  # a table with more rows is folded
 SOURCES = {
     "paper": "stated in the paper",
@@ -53,6 +55,7 @@ def _contents(page: Mapping[str, Any]) -> list[tuple[str, str, Callable[[], str]
     found: list[tuple[str, str, Callable[[], str]]] = [
         ("Claims", "claims", lambda: _claims(page["claims"])),
         ("Figures", "figures", lambda: _figures(page["figures"])),
+        ("Clients", "lanes", lambda: "".join(lanes_html(lanes) for lanes in page["lanes"])),
         ("Tables", "tables", lambda: "".join(_table(table) for table in page["tables"])),
         ("Pictures", "pictures", lambda: "".join(_picture(picture) for picture in page["pictures"])),
         ("Setting", "setting", lambda: _setting(page["setting"])),

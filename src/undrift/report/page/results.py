@@ -17,8 +17,10 @@ from ...studies.entries import Entry, distinct_labels
 from ...studies.method import StudyMethod
 from ...studies.relative import relative_gap
 from ...studies.study import HIDDEN, Study
+from ..clients import Clients, value_text
 from ..promise import Promise
 from ..tables import compare_table, run_table, step_text
+from .lanes import MOST, lanes_of
 
 # What ε is counted for stands on the page though nobody wrote it.
 PRIVATE = {name: inspect.signature(private).parameters[name].default for name in ("delta", "where")}
@@ -39,10 +41,12 @@ def compare_document(
     chosen: Mapping[str, Mapping[str, Any]],
     summary: Mapping[str, Any],
     promises: Mapping[str, Promise],
+    served: Mapping[str, Clients] | None = None,
 ) -> dict[str, Any]:
     """The page of `undrift compare`.
 
-    `chosen` says which rule chose a parameter, `summary` is what summary.json holds, `promises` are the guarantees by label.
+    `chosen` says which rule chose a parameter, `summary` is what summary.json holds, `promises` are the guarantees by label,
+    `served` how well the clients are.
     """
     arrived = [outcome for outcome in outcomes if outcome.best is not None]
     histories = [(o.label, o.colour or o.name, {name: o.column(name) for name in o.history}) for o in arrived]
@@ -60,14 +64,22 @@ def compare_document(
         "setting": _setting(study, chosen, summary["resources"]),
         "claims": [promised.claim() for promised in promises.values()],
         "figures": _with_promises(_figures(histories, note), promises, {o.label: o.result() for o in arrived}),
-        "tables": [_from_terminal(compare_table(outcomes, "Results")), _grids(outcomes)],
+        "tables": [_from_terminal(compare_table(outcomes, "Results")), *_suffering(served or {}), _grids(outcomes)],
     }
 
 
 def run_document(
-    study: Study, entry: Entry, result: Result, summary: Mapping[str, Any], promise: Promise | None = None
+    study: Study,
+    entry: Entry,
+    result: Result,
+    summary: Mapping[str, Any],
+    promise: Promise | None = None,
+    served: Clients | None = None,
 ) -> dict[str, Any]:
-    """The page of `undrift run`; `promise`: the guarantee that covers the run, drawn beside the curve and checked."""
+    """The page of `undrift run`.
+
+    `promise`: the guarantee that covers the run, drawn beside the curve and checked. `served`: how well its clients are.
+    """
     label, colour = entry.label, entry.method.known.colour or entry.method.name
     columns = {name: column[None, :] for name, column in result.history.items()}
     return {
@@ -83,8 +95,33 @@ def run_document(
             {} if promise is None else {label: promise},
             {label: result},
         ),
-        "tables": [_from_terminal(run_table(label, entry.runs[0].words()["problem"], result))],
+        "lanes": [] if served is None or (lanes := lanes_of(result, served)) is None else [lanes],
+        "tables": [_from_terminal(run_table(label, entry.runs[0].words()["problem"], result)), *_not_in_lanes(served)],
     }
+
+
+def _suffering(served: Mapping[str, Clients]) -> list[dict[str, Any]]:
+    """Which client each method serves worst, and how far clients lie apart."""
+    if not served:
+        return []
+    rows = [[label, *_extremes(one)] for label, one in served.items()]
+    measure = next(iter(served.values())).measure.replace("_", " ")
+    note = f"By each client's {measure} on its own data, at the end, with the first seed. Spread: standard deviation."
+    columns = ["method", "worst client", "worst", "median", "best", "best client", "spread"]
+    return [{"title": "Clients", "note": note, "columns": columns, "rows": rows}]
+
+
+def _extremes(served: Clients) -> list[str]:
+    worst, median, best = (served.values[served.measure][i] for i in (served.worst, served.median, served.best))
+    shown = [value_text(served.measure, value) for value in (worst, median, best)]
+    return [served.name(served.worst), *shown, served.name(served.best), value_text(served.measure, served.spread)]
+
+
+def _not_in_lanes(served: Clients | None) -> list[dict[str, Any]]:
+    """The clients' table where they are too many for lanes."""
+    if served is None or served.roll.clients <= MOST:
+        return []
+    return [{**_from_terminal(served.table()), "note": served.sentence()}]
 
 
 def _with_promises(

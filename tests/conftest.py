@@ -34,6 +34,7 @@ if "UNDRIFT_TESTS_STATE" not in os.environ:
     os.environ["UNDRIFT_TESTS_STATE"] = os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="undrift-state-")
     atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
+import browser as chromium
 import hypothesis
 import jax
 import pytest
@@ -60,6 +61,12 @@ def _not_too_much_memory():
     statm = Path("/proc/self/statm")
     if statm.exists() and int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > LARGEST_WORKER:
         jax.clear_caches()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One headless Chromium for all tests of pages."""
+    yield from chromium.started()
 
 
 LARGEST_WORKER = 2 * 2**30  # bytes

@@ -34,11 +34,12 @@ if "UNDRIFT_TESTS_STATE" not in os.environ:
     os.environ["UNDRIFT_TESTS_STATE"] = os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="undrift-state-")
     atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
-import browser as chromium
 import hypothesis
 import jax
 import pytest
 from xdist.scheduler import LoadFileScheduling
+
+import browser as chromium
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

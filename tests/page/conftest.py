@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browser import Browser, Tab
 from page_cases import comparison, full_document
 
+from browser import Browser, Tab
 from undrift.report.page import write_page
 
 

@@ -13,6 +13,7 @@ from ...files import write_text
 from . import parts
 from .check import checked
 from .palette import coloured
+from .script import PAGE, script
 
 __all__ = ["write_page"]
 
@@ -58,7 +59,7 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
         header=parts.header(content),
         sections="\n".join(parts.sections(content)),
         style=_file("style.css"),
-        script=_file("script.js"),
+        script=script(*PAGE),
         data=data.replace("<", "\\u003c"),  # nothing in the data can end the element that holds them
     )
     target = Path(path)

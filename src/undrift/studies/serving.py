@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,11 @@ def serve(
     watch: Callable[[str, str], None] = lambda site, what: None,
     resend: float | None = RESEND,
     farewell: float = FAREWELL,
+    traced: Callable[[Mapping[str, Any]], None] = lambda row: None,
 ) -> Result:
     """Play the run of this agreement with the sites that come over the carrier; `folder` keeps what must not be lost.
 
-    Called again with the same folder it continues. To stop it from outside let the carrier raise (`deploy.watch`).
+    `traced` is told every round as it stands in the trace. Called again with the same folder it continues. To stop it from outside let the carrier raise (`deploy.watch`).
     """
     contract, book = agreement.contract, Book(folder, agreement.contract)
     reception = Reception(contract, lambda site, facts: agreement.source.check(facts))
@@ -58,7 +59,7 @@ def serve(
     if (scaling := agreement.source.standardisation(book.head.terms)) is not None:
         write_text(folder / STANDARDISATION, json.dumps(scaling, indent=1) + "\n")
     with precision.scope(run.population.dtype):
-        return _play(agreement, run, talk, reception, book, observe, farewell)
+        return _play(agreement, run, talk, reception, book, observe, farewell, traced)
 
 
 def _play(
@@ -69,6 +70,7 @@ def _play(
     book: Book,
     observe: Callable[[History], Any] | None,
     farewell: float,
+    traced: Callable[[Mapping[str, Any]], None],
 ) -> Result:
     assert book.head is not None
     remembers = bool(jax.tree.leaves(memory_shapes(run.algorithm, run.population).clients))
@@ -83,6 +85,8 @@ def _play(
         book.keep(state, reception.states)
         note_memory()
         last_model[:] = [state.server.x]
+        if state.trace.last is not None:
+            traced(state.trace.last)
 
     public = agreement.source.public
     reference, server_data = (None, None) if public is None else (public.reference(), public.server_data)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...files import write_text
 from . import parts
-from .check import checked
+from .check import checked, plain
 from .palette import coloured
 from .script import PAGE, script
 
@@ -32,6 +32,8 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
     | figures | a list of {title, note, y_label, y_scale, x_scale, floor, series} |
     | tables | a list of {title, note, columns, rows} |
     | pictures | a list of {title, note, svg_or_png_path}; the file is put into the page |
+    | presence | what is known of the clients along the run (`report.lanes`) |
+    | exchange | rounds as messages (`report.page.exchange`) |
 
     A series is {label, kind, x, y, low, high, method, of, thin}: kind is "measured" or "bound", x maps axes ("round", "bytes",
     "gradients", "seconds" or a name of your own) to columns as long as y. Values that are not finite are left out of the
@@ -49,10 +51,7 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
     (True, False)
     """
     content = checked(document)
-    figures = coloured(content["figures"])
-    data = json.dumps(
-        {"title": content["title"], "figures": figures}, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
+    data = json.dumps(as_data(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     page = Template(_file("template.html")).substitute(
         title=parts.text(content["title"]),
         description=parts.text(content["subtitle"] or content["title"]),
@@ -65,6 +64,12 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
     target = Path(path)
     write_text(target, page)
     return target
+
+
+def as_data(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A document that was checked, as JSON: what the script draws, and the words that the board shows the same page from."""
+    words = plain({key: entry for key, entry in content.items() if key != "figures"})
+    return {**words, "figures": coloured(content["figures"])}
 
 
 def _file(name: str) -> str:

@@ -19,6 +19,7 @@ from ...studies.relative import relative_gap
 from ...studies.study import HIDDEN, Study
 from ..promise import Promise
 from ..tables import compare_table, run_table, step_text
+from .exchange import exchange_of
 
 # What ε is counted for stands on the page though nobody wrote it.
 PRIVATE = {name: inspect.signature(private).parameters[name].default for name in ("delta", "where")}
@@ -39,10 +40,12 @@ def compare_document(
     chosen: Mapping[str, Mapping[str, Any]],
     summary: Mapping[str, Any],
     promises: Mapping[str, Promise],
+    exchange: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The page of `undrift compare`.
 
-    `chosen` says which rule chose a parameter, `summary` is what summary.json holds, `promises` are the guarantees by label.
+    `chosen` says which rule chose a parameter, `summary` is what summary.json holds, `promises` are the guarantees by label,
+    `exchange` are the methods' rounds as messages.
     """
     arrived = [outcome for outcome in outcomes if outcome.best is not None]
     histories = [(o.label, o.colour or o.name, {name: o.column(name) for name in o.history}) for o in arrived]
@@ -52,22 +55,31 @@ def compare_document(
         note += f" Lines are medians over {len(seeds)} seeds, bands their range."
     labels = [outcome.label for outcome in outcomes]
     return {
-        "title": f"{_listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on {study.problem['name']}",
+        "title": f"{listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on {study.problem['name']}",
         "subtitle": _subtitle(study, study.run["rounds"], summary),
         "command": summary["command"],
         "versions": summary["versions"],
         "seeds": seeds,
-        "setting": _setting(study, chosen, summary["resources"]),
+        "setting": setting_rows(study, chosen, summary["resources"]),
         "claims": [promised.claim() for promised in promises.values()],
         "figures": _with_promises(_figures(histories, note), promises, {o.label: o.result() for o in arrived}),
         "tables": [_from_terminal(compare_table(outcomes, "Results")), _grids(outcomes)],
+        "exchange": list(exchange),
     }
 
 
 def run_document(
-    study: Study, entry: Entry, result: Result, summary: Mapping[str, Any], promise: Promise | None = None
+    study: Study,
+    entry: Entry,
+    result: Result,
+    summary: Mapping[str, Any],
+    promise: Promise | None = None,
+    presence: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The page of `undrift run`; `promise`: the guarantee that covers the run, drawn beside the curve and checked."""
+    """The page of `undrift run`; `promise`: the guarantee that covers the run, drawn beside the curve and checked.
+
+    `presence`: what is known of the clients (`report.lanes`).
+    """
     label, colour = entry.label, entry.method.known.colour or entry.method.name
     columns = {name: column[None, :] for name, column in result.history.items()}
     return {
@@ -76,7 +88,7 @@ def run_document(
         "command": summary["command"],
         "versions": summary["versions"],
         "seeds": [summary["seeds"]["run"]],
-        "setting": _setting(study, {label: summary["chosen"]}, summary["resources"]),
+        "setting": setting_rows(study, {label: summary["chosen"]}, summary["resources"]),
         "claims": [] if promise is None else [promise.claim()],
         "figures": _with_promises(
             _figures([(label, colour, columns)], ""),
@@ -84,6 +96,8 @@ def run_document(
             {label: result},
         ),
         "tables": [_from_terminal(run_table(label, entry.runs[0].words()["problem"], result))],
+        "presence": presence,
+        "exchange": [exchange_of(label, entry.runs[0])],
     }
 
 
@@ -167,7 +181,7 @@ def _axes(columns: Mapping[str, np.ndarray], rounds: np.ndarray) -> dict[str, np
     return found
 
 
-def _setting(study: Study, chosen: Mapping[str, Mapping[str, Any]], resources: str) -> list[dict[str, Any]]:
+def setting_rows(study: Study, chosen: Mapping[str, Mapping[str, Any]], resources: str) -> list[dict[str, Any]]:
     """Problem, plan and parameters; `chosen`: label -> parameter -> {"why": the rule that chose it}."""
     words = study.words()
     rows = [_row("problem" if key == "name" else f"problem: {key}", entry) for key, entry in words["problem"].items()]
@@ -218,13 +232,18 @@ def _grids(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {"title": "Every value of every grid", "columns": columns, "rows": rows}
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _subtitle(study: Study, rounds: int, summary: Mapping[str, Any]) -> str:
-    """The problem's arguments, the rounds, and whether something came in between."""
+def subtitle_of(study: Study, rounds: int, *more: str) -> str:
+    """The problem's arguments and the rounds, in a line."""
     inside = [f"{key} = {entry}" for key, entry in study.problem.items() if key not in HIDDEN]
+    return ", ".join([*inside, f"{rounds} rounds", *more])
+
+
+def _subtitle(study: Study, rounds: int, summary: Mapping[str, Any]) -> str:
+    """The same, with whether something came in between."""
     status = [] if summary["status"] == "finished" else [summary["status"]]
     status += [f"stopped: {summary['stopped']}"] if summary.get("stopped") else []
-    return ", ".join([*inside, f"{rounds} rounds", *status])
+    return subtitle_of(study, rounds, *status)

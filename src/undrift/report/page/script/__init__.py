@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import resources
 
-DRAWING = ("words", "scales", "elements", "drawing", "figure", "switches")  # each uses those before it
+DRAWING = ("words", "scales", "elements", "drawing", "figure", "lanes", "switches")  # each uses those before it
 PAGE = (*DRAWING, "page")
 
 

@@ -3,5 +3,7 @@
 switchTheme();
 copyCommand();
 filterClaims();
-figures = figuresIn(document, JSON.parse(document.getElementById("data").textContent).figures);
+const given = JSON.parse(document.getElementById("data").textContent);
+figures = figuresIn(document, given.figures);
+lanesIn(document.querySelector("[data-lanes]"), given.presence);
 redraw();

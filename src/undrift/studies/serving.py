@@ -44,7 +44,9 @@ def serve(
 ) -> Result:
     """Play the run of this agreement with the sites that come over the carrier; `folder` keeps what must not be lost.
 
-    `traced` is told every round as it stands in the trace. Called again with the same folder it continues. To stop it from outside let the carrier raise (`deploy.watch`).
+    `traced` is told every round as it stands in the trace.
+
+    Called again with the same folder it continues. To stop it from outside let the carrier raise (`deploy.watch`).
     """
     contract, book = agreement.contract, Book(folder, agreement.contract)
     reception = Reception(contract, lambda site, facts: agreement.source.check(facts))

@@ -20,17 +20,10 @@ from ...studies.study import HIDDEN, Study
 from ..promise import Promise
 from ..tables import compare_table, run_table, step_text
 from .exchange import exchange_of
+from .labels import LABELS
 
 # What ε is counted for stands on the page though nobody wrote it.
 PRIVATE = {name: inspect.signature(private).parameters[name].default for name in ("delta", "where")}
-LABELS = {
-    "gap": ("Relative gap", "(f(xₜ) − f*) / (f(x₀) − f*)", "log"),
-    "accuracy": ("Test accuracy", "share of the test data that is classified rightly", "linear"),
-    "loss": ("Loss", "f(xₜ)", "log"),
-    "grad_norm": ("Gradient", "‖∇f(xₜ)‖", "log"),
-    "epsilon": ("Privacy", "ε at the method's δ, for all data of one client", "linear"),
-    "drift": ("Client drift", "mean of ‖yᵢ − ȳ‖ at the end of the local steps", "log"),
-}
 VIRTUAL = "virtual: counted from work and bytes at these rates, not measured"
 
 

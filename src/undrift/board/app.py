@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ..report.page.script import DRAWING, wrapped
-from .documents import comparison_of, document_of
+from .documents import Comparison, document_of
 from .guard import middleware
 from .index import Index
 from .rows import state_of
@@ -117,7 +117,8 @@ def application(root: Path, names: list[str], token: str | None = None) -> Starl
 
     async def events_of_comparison(request: Request) -> Response:
         keys = list(dict.fromkeys(request.query_params.getlist("run")))[:MOST_COMPARED]
-        answer = _question(board, keys, lambda runs: (comparison_of(runs), [state_of(run) for run in runs]))
+        compared = Comparison()
+        answer = _question(board, keys, lambda runs: (compared.document(runs), [state_of(run) for run in runs]))
         return _streamed(board, request, answer)
 
     @contextlib.asynccontextmanager

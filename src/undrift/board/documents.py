@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from ..progressfile import Number
 from ..report.page.check import DOCUMENT
 from ..report.page.labels import LABELS
 from ..report.page.palette import coloured
@@ -77,7 +76,7 @@ def _figures(run: BoardRun) -> list[dict[str, Any]]:
     if not curves:
         return []
     shared = set.intersection(*(set(track.columns) for _, track in curves))
-    names = ["gap"] if "relative" in shared else [name for name in ("accuracy", "loss") if name in shared]
+    names: list[str] = ["gap"] if "relative" in shared else [name for name in ("accuracy", "loss") if name in shared]
     names += [name for name in ("grad_norm", "drift", "epsilon") if name in shared]
     found = []
     for name in names:
@@ -105,7 +104,7 @@ def _series(label: str, method: str, track: Track, column: str) -> dict[str, Any
         "high": track.columns.get(f"{column} high"),
         "of": None,
         "thin": False,
-        "epoch": track.epoch,
+        "told": (track.epoch, track.sure),
     }
 
 
@@ -164,18 +163,34 @@ def history_of(run: BoardRun) -> Track | None:
     return track if track.rounds else None
 
 
-def comparison_of(runs: Sequence[BoardRun]) -> dict[str, Any]:
-    """Several runs side by side: figures of the same title become one."""
-    document = empty(f"{len(runs)} runs side by side")
-    document["subtitle"] = ", ".join(run.name for run in runs)[:400]
-    figures: dict[str, dict[str, Any]] = {}
-    for run in runs:
-        own = document_of(run)
-        document["claims"] += [{**claim, "sentence": f"{run.name}: {claim['sentence']}"} for claim in own["claims"]]
-        for figure in own["figures"]:
-            _join(figures.setdefault(figure["title"], {**figure, "note": "", "series": []}), figure["series"], run.name)
-    document["figures"] = coloured(list(figures.values()))
-    return document
+class Comparison:
+    """Several runs side by side. What has ended is read once."""
+
+    def __init__(self) -> None:
+        self._ended: dict[str, tuple[int, dict[str, Any]]] = {}
+
+    def document(self, runs: Sequence[BoardRun]) -> dict[str, Any]:
+        """Figures of the same title become one."""
+        document = empty(f"{len(runs)} runs side by side")
+        document["subtitle"] = ", ".join(run.name for run in runs)[:400]
+        figures: dict[str, dict[str, Any]] = {}
+        for run in runs:
+            own = self._own(run)
+            document["claims"] += [{**claim, "sentence": f"{run.name}: {claim['sentence']}"} for claim in own["claims"]]
+            for figure in own["figures"]:
+                joined = figures.setdefault(figure["title"], {**figure, "note": "", "series": []})
+                _join(joined, figure["series"], run.name)
+        document["figures"] = coloured(list(figures.values()))
+        return document
+
+    def _own(self, run: BoardRun) -> dict[str, Any]:
+        if run.tells:
+            return document_of(run)
+        if self._ended.get(run.key, (-1, {}))[0] != run.version:
+            found = document_of(run)
+            figures = [{**one, "series": [shortened(line) for line in one["series"]]} for one in found["figures"]]
+            self._ended[run.key] = run.version, {"claims": found["claims"], "figures": figures}
+        return self._ended[run.key][1]
 
 
 def _join(figure: dict[str, Any], series: Sequence[dict[str, Any]], name: str) -> None:
@@ -185,25 +200,18 @@ def _join(figure: dict[str, Any], series: Sequence[dict[str, Any]], name: str) -
         added = {key: entry for key, entry in one.items() if key != "colour"}
         added |= {"label": f"{one['label']} · {name}", "method": one["colour"][0]}
         added["of"] = None if one["of"] is None else one["of"] + before
-        figure["series"].append(_short(added))
+        figure["series"].append(added)
 
 
-def _short(series: dict[str, Any]) -> dict[str, Any]:
-    """A curve with a bounded number of points: every so-manieth, with the last."""
-    columns = {axis: values(column) for axis, column in series["x"].items()}
-    y: list[Number] = values(series["y"])
-    if len(y) <= MOST_POINTS:
-        return {**series, "x": columns, "y": y, **{key: _written_out(series[key]) for key in ("low", "high")}}
-    step = -(-len(y) // MOST_POINTS)
-    places = sorted({*range(0, len(y), step), len(y) - 1})
-    cut = {key: None if series[key] is None else [values(series[key])[i] for i in places] for key in ("low", "high")}
-    return {
-        **series,
-        "x": {axis: [column[i] for i in places] for axis, column in columns.items()},
-        "y": [y[i] for i in places],
-        **cut,
-    }
-
-
-def _written_out(column: Any) -> Any:
-    return None if column is None else values(column)
+def shortened(series: dict[str, Any]) -> dict[str, Any]:
+    """A curve of a page with a bounded number of points, chosen as those of a track are."""
+    columns = {("x", axis): values(column) for axis, column in series["x"].items()}
+    columns |= {("own", key): values(series[key]) for key in ("y", "low", "high") if series[key] is not None}
+    count = len(columns["own", "y"])
+    if count > MOST_POINTS:
+        track = Track()
+        for i, value in enumerate(columns["own", "y"]):
+            track.put(i, {"loss": value})
+        columns = {key: [column[i] for i in track.rounds] for key, column in columns.items()}
+    own = {key: columns.get(("own", key)) for key in ("y", "low", "high")}
+    return {**series, "x": {axis: column for (kind, axis), column in columns.items() if kind == "x"}, **own}

@@ -14,7 +14,7 @@ RECENT = 0.5  # the part of a curve, its end, that the slope is taken of
 
 
 class Forecast(NamedTuple):
-    """Rounds that are left, and why so many."""
+    """Rounds that are left, and why so many where it is not because so many were asked for."""
 
     rounds: int
     why: str
@@ -30,9 +30,9 @@ def forecast(
     >>> forecast(1000, rounds, {"gap": [0.5**t for t in rounds]}, {"gap": 0.5**50})
     Forecast(rounds=11, why='gap ≤ 8.88e-16, by its slope', rate=0.5)
     >>> forecast(7, rounds, {"gap": [1.0] * 40}, {"gap": 1e-6}).why
-    'of the rounds asked for'
+    ''
     """
-    found = Forecast(left, "of the rounds asked for", rate_of(rounds, columns.get("gap", columns.get("loss", []))))
+    found = Forecast(left, "", rate_of(rounds, columns.get("gap", columns.get("loss", []))))
     for name, target in targets.items():
         rate = rate_of(rounds, columns.get(name, []))
         now = next((value for value in reversed(columns.get(name, [])) if value is not None), None)

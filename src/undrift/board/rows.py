@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..progressfile import Number
-from .predict import duration, forecast
+from .predict import ROUNDING, duration, forecast
 from .runs import BoardRun
 from .stored import values
 from .tracks import sparkline
@@ -33,14 +33,16 @@ def left_of(run: BoardRun) -> str:
     head = run.head
     if head is None or not run.is_live:
         return ""
-    left, why = max(0, run.total - run.played), "of the rounds asked for"
+    left, why, more = max(0, run.total - run.played), "", ""
     if len(run.tracks) == 1:
         (track,) = run.tracks.values()
         found = forecast(left, track.rounds, track.columns, head.targets)
-        left, why = found.rounds, found.why
+        arrives = forecast(left, track.rounds, track.columns, {"relative": ROUNDING})
+        more = f"; the gap is down to rounding in about {arrives.rounds:,}" if arrives.why and not found.why else ""
+        left, why = found.rounds, f" ({found.why})" if found.why else ""
     pace = run.seconds_per_round()
     takes = "" if pace is None else f", about {duration(pace * left)}"
-    return f"{left:,} rounds left{takes} ({why})"
+    return f"{left:,} rounds left{takes}{why}{more}"
 
 
 def sites_of(run: BoardRun) -> str:

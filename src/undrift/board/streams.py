@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..report.page import parts
 
@@ -32,7 +32,7 @@ class PageStream:
     def __init__(self) -> None:
         self._words: dict[str, str] = {}
         self._shapes: str | None = None
-        self._points: dict[tuple[int, int], tuple[Any, int]] = {}
+        self._points: dict[tuple[int, int], Mark] = {}
 
     def news(self, document: Mapping[str, Any], state: Any) -> dict[str, Any] | None:
         """What is other than before; None where nothing is."""
@@ -75,11 +75,10 @@ class PageStream:
 
     def _behind(self, i: int, j: int, series: Mapping[str, Any]) -> dict[str, Any] | None:
         """The points of a curve that come behind those that were told; all of them where some were dropped."""
-        epoch, told = self._points.get((i, j), (None, 0))
-        count = _length(series["y"])
-        if epoch == series.get("epoch", 0) and told == count:
+        before, now = self._points.get((i, j)), _mark(series)
+        if before == now:
             return None
-        start = told if epoch == series.get("epoch", 0) and told < count and "epoch" in series else 0
+        start = before.sure if before is not None and before.epoch == now.epoch else 0
         cut = {key: None if series[key] is None else series[key][start:] if start else series[key] for key in COLUMNS}
         x = {axis: column[start:] if start else column for axis, column in series["x"].items()}
         return {"from": start, "x": x, **cut}
@@ -87,7 +86,22 @@ class PageStream:
     def _remember(self, figures: list[dict[str, Any]]) -> None:
         for i, figure in enumerate(figures):
             for j, one in enumerate(figure["series"]):
-                self._points[i, j] = one.get("epoch", 0), _length(one["y"])
+                self._points[i, j] = _mark(one)
+
+
+class Mark(NamedTuple):
+    """How much of a curve was told."""
+
+    epoch: int
+    sure: int  # points that stay
+    last: int | None  # the round of the last point, which may not
+
+
+def _mark(series: Mapping[str, Any]) -> Mark:
+    if "told" not in series:  # of a page: it does not grow
+        return Mark(0, _length(series["y"]), None)
+    epoch, sure = series["told"]
+    return Mark(epoch, sure, series["x"]["round"][-1])
 
 
 def _shape(figure: Mapping[str, Any]) -> Any:
@@ -100,7 +114,7 @@ def _shape(figure: Mapping[str, Any]) -> Any:
 
 
 def _told(series: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: entry for key, entry in series.items() if key != "epoch"}
+    return {key: entry for key, entry in series.items() if key != "told"}
 
 
 def _length(column: Any) -> int:

@@ -34,8 +34,8 @@ class Tail:
             if anew:
                 self._begin(seen)
             self._seen = seen
-            return anew, self._lines(handle), self._at < seen.size
-        return False, [], False
+            lines = self._lines(handle)
+        return anew, lines, self._at < seen.size
 
     def _begin(self, seen: Seen | None) -> None:
         self._seen, self._at, self._rest, self._skips = seen, 0, b"", False

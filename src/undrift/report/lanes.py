@@ -63,12 +63,8 @@ def _together(lines: Sequence[Clients]) -> Clients:
     """Several lines as one: means of what is drawn along the run."""
     if len(lines) == 1:
         return lines[0]
-    return Clients(
-        lines[-1].names,
-        lines[-1].total,
-        lines[-1].round,
-        **{name: _means([getattr(line, name) for line in lines]) for name in KEPT},
-    )
+    steps, answered = (_means([getattr(line, name) for line in lines]) for name in KEPT)
+    return Clients(lines[-1].names, lines[-1].total, lines[-1].round, steps, answered)
 
 
 def _means(rows: Sequence[list[Number]]) -> list[Number]:

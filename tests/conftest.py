@@ -39,6 +39,8 @@ import jax
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+import browser as chromium
+
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40, database=None)
@@ -60,6 +62,12 @@ def _not_too_much_memory():
     statm = Path("/proc/self/statm")
     if statm.exists() and int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > LARGEST_WORKER:
         jax.clear_caches()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One headless Chromium for all tests of pages."""
+    yield from chromium.started()
 
 
 LARGEST_WORKER = 2 * 2**30  # bytes

@@ -1,28 +1,15 @@
-"""A browser and some pages for it."""
+"""Pages for the browser."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browser import Browser, Tab, find_chromium
 from page_cases import comparison, full_document
 
+from browser import Browser, Tab
 from undrift.report.page import write_page
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """One headless Chromium for all tests."""
-    executable = find_chromium()
-    if executable is None:
-        why = "no Chromium on this machine (Debian: apt-get install chromium): the page is not tested in a browser"
-        pytest.fail(why) if os.environ.get("UNDRIFT_BROWSER") == "required" else pytest.skip(why)
-    made = Browser(executable)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from typing import Any
 from ..engine.sweep import sweep_identity
 from ..errors import InputError
 from ..problems.network import Network
+from ..progressfile import Writer
 from ..report.clients import Clients, Roll, clients_of
 from ..report.promise import Promise, promise_of
 from ..report.tables import compare_table, steps_text
@@ -25,6 +26,7 @@ from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
 from .devices import prepare_devices
 from .directory import PAGE, RunDirectory, continue_with
+from .live import LiveComparison, exchanges_of, head_of
 from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
 from .talk import Stop, Talk
 
@@ -139,17 +141,21 @@ def _play(study: Study, entries: list[Entry], directory: RunDirectory, talk: Tal
     """Outcomes, and whether somebody stopped it."""
     rounds = entries[0].runs[0].rounds
     files = Finished(directory.path, lambda number: sweep_identity(entries[number].runs, study.seeds))
-    with talk.progress() as bar, Stop() as stop:
+    head = head_of("compare", study, entries, exchanges_of(entries))
+    with talk.progress() as bar, Stop() as stop, Writer(directory.path, head) as writer:
         task = bar.add_task("", total=rounds * len(entries))
         known = {number: outcome for number in range(len(entries)) if (outcome := files.load(number)) is not None}
+        live = LiveComparison(writer, entries, known)
 
         def observe(number: int, played: int) -> None:
             bar.update(task, completed=number * rounds + played, description=entries[number].label)
+            live.played(number, played)
             stop.heard()
 
         def done(number: int, outcome: Outcome) -> None:
             files.save(number, outcome)
             known[number] = outcome
+            live.done(outcome)
             stop.heard()
 
         try:
@@ -233,7 +239,9 @@ def _draw(
         }
         for entry in entries
     }
-    write_page(folder / PAGE, compare_document(study, outcomes, chosen, summary, promises, served))
+    write_page(
+        folder / PAGE, compare_document(study, outcomes, chosen, summary, promises, served, exchanges_of(entries))
+    )
 
 
 def _steps(study: Study) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .. import files
+from .. import files, progressfile
 from ..errors import InputError
 from ..ownership import InUse, Owned, contents, owned
 from ..studies.columns import FILE as COLUMNS
@@ -72,7 +72,7 @@ class RunDirectory:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with self._held:
             if isinstance(error, InputError) and self._begun:  # refused after all: nothing is left behind
-                self._drop(STUDY, COLUMNS)
+                self._drop(STUDY, COLUMNS, progressfile.NAME)
 
     @property
     def path(self) -> Path:
@@ -176,7 +176,7 @@ class RunDirectory:
             os.fsync(
                 file.fileno()
             )  # there is room for it: the old run may go, first of all the mark that it is finished
-            self._drop(SUMMARY, *RESULTS, *DRAWN, *OF_EXPORTS, *CHECKPOINTS)
+            self._drop(SUMMARY, *RESULTS, *DRAWN, *OF_EXPORTS, *CHECKPOINTS, progressfile.NAME)
         self._begun = True
 
     def leave(
@@ -200,7 +200,8 @@ class RunDirectory:
         return summary
 
     def drop_checkpoints(self) -> None:
-        self._drop(*CHECKPOINTS)
+        """And what was told of the run while it was going on: its page says that and more."""
+        self._drop(*CHECKPOINTS, progressfile.NAME)
 
     def _drop(self, *patterns: str) -> None:
         for path in self._found(patterns):

@@ -28,6 +28,7 @@ class End(NamedTuple):
     result: Result
     promised: Promise | None
     error: Exception | None = None  # what went wrong
+    presence: dict[str, Any] | None = None  # what is known of the clients, for the page
 
 
 def end_of(run: Run, play: Callable[[], Result]) -> End:
@@ -87,7 +88,7 @@ def _draw(study: Study, entry: Entry, end: End, folder: Path, summary: dict[str,
     curve = curve_from(entry.label, entry.method.known.colour or entry.method.name, values, columns)
     bounds = [] if end.promised is None else end.promised.lines(entry.label, history)
     aside.figures(Drawing.of([curve], study.title, measure, singles=False, bounds=bounds), folder)
-    write_page(folder / PAGE, run_document(study, entry, end.result, summary, end.promised, served))
+    write_page(folder / PAGE, run_document(study, entry, end.result, summary, end.promised, served, end.presence))
 
 
 def tell(entry: Entry, directory: RunDirectory, end: End, talk: Talk, as_json: bool, served: Clients | None) -> None:

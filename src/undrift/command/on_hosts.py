@@ -57,7 +57,7 @@ def _lead(arguments: argparse.Namespace) -> int:
             if refused:
                 index, why = next(iter(refused.items()))
                 raise InputError(f"process {index} could not begin: {why}")
-            end = _or_leave(lambda: play(prepared[1], directory, talk, arguments, mesh=True))
+            end = _or_leave(lambda: play(*prepared, directory, talk, arguments, mesh=True))
             code = finish(*prepared, end, arguments, directory, talk)
             if code == codes.STORAGE:  # of this process alone: the others play on
                 hosts.leave(code)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from ..errors import InputError
 from ..gate import Count, NotNegative, Positive, Seed, check_sound, check_value, scalar
 from ..studies.schema import Delta, Rounds, RunTable, StepSize, field_types
-from . import certs
+from . import board, certs
 from .codes import EXIT_CODES
 from .parser_deploy import add_deployment
 
@@ -84,7 +84,8 @@ def build_parser() -> Parser:
         "  undrift partition --data digits --clients 20 --how exdir:classes=2,alpha=10 --out runs/parts\n"
         "  undrift data                                 data sets, and where they are\n"
         "  undrift rehearse --chaos 3                   deploy on this machine, kill processes, compare with the simulation\n"
-        "  undrift serve study.toml --certs pki/server  a real deployment: certs, serve, join, replay\n\n" + EXIT_TEXT,
+        "  undrift serve study.toml --certs pki/server  a real deployment: certs, serve, join, replay\n"
+        "  undrift board runs                           watch runs in a browser as they go on\n\n" + EXIT_TEXT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="show the versions of undrift and its libraries")
@@ -106,6 +107,7 @@ def build_parser() -> Parser:
     _add_data(commands)
     certs.add_parser(commands)
     add_deployment(functools.partial(_command, commands), of_kind)
+    board.add_parser(functools.partial(_command, commands), of_kind)
     return parser
 
 

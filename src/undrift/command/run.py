@@ -10,6 +10,7 @@ from ..engine.history import History
 from ..engine.rows import owner_of, remove_rows
 from ..engine.simulate import simulate
 from ..errors import InputError
+from ..progressfile import Writer
 from ..recipe import CERTIFIED, THEOREM
 from ..report.clients import Roll, clients_of
 from ..studies.columns import write_columns
@@ -19,6 +20,7 @@ from . import codes
 from .devices import prepare_devices
 from .directory import RunDirectory
 from .ending import End, end_of, leave, shown, tell
+from .live import exchanges_of, head_of, live_run
 from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
 from .talk import Stop, Talk
 
@@ -36,7 +38,7 @@ def execute(arguments: argparse.Namespace) -> int:
         prepared = prepare(arguments, directory, talk)
         if isinstance(prepared, int):
             return prepared
-        return finish(*prepared, play(prepared[1], directory, talk, arguments), arguments, directory, talk)
+        return finish(*prepared, play(*prepared, directory, talk, arguments), arguments, directory, talk)
 
 
 def prepare(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> tuple[Study, Entry] | int:
@@ -97,17 +99,27 @@ def one_method(study: Study, arguments: argparse.Namespace) -> Study:
     return study.but(methods=(method.with_parameters(**{key: values[0] for key, values in method.grid.items()}),))
 
 
-def play(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse.Namespace, mesh: Any = None) -> End:
+def play(
+    study: Study,
+    entry: Entry,
+    directory: RunDirectory,
+    talk: Talk,
+    arguments: argparse.Namespace,
+    mesh: Any = None,
+) -> End:
     """The run, while somebody may be watching."""
     run = entry.runs[0]
-    with talk.progress() as bar, Stop() as stop:
+    head = head_of("run", study, [entry], exchanges_of([entry]))
+    with talk.progress() as bar, Stop() as stop, Writer(directory.path, head) as writer:
         task = bar.add_task(entry.label, total=run.rounds)
+        live = live_run(writer, entry, run, directory)
 
         def observe(history: History) -> None:
+            live(history)
             bar.update(task, completed=history.length - 1)
             stop.heard()
 
-        return end_of(
+        end = end_of(
             run,
             lambda: simulate(
                 run,
@@ -119,6 +131,7 @@ def play(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse.
                 store=arguments.store,
             ),
         )
+        return end._replace(presence=live.lanes.words())
 
 
 def _notes(entry: Entry) -> tuple[str, ...]:

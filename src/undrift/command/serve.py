@@ -17,6 +17,7 @@ from ..deploy.watch import Watched
 from ..engine.description import Run
 from ..engine.history import History, Result
 from ..errors import InputError
+from ..progressfile import Writer
 from ..report.clients import Roll, clients_of
 from ..studies.agreement import Agreement
 from ..studies.entries import Entry
@@ -25,6 +26,7 @@ from ..studies.study import Study, read_study
 from . import codes
 from .directory import STUDY, RunDirectory, names_in
 from .ending import end_of, leave, shown, tell
+from .live import LiveSites, exchanges_of, head_of, live_run
 from .setting import vouched
 from .sites_table import Board
 from .talk import Stop, Talk
@@ -74,8 +76,16 @@ def serve_over(
     study, public = agreement.study, agreement.source.public
     run = agreement.preview if public is None else agreement.simulated(public)
     entry = Entry(study.methods[0], [run], {}, study.methods[0].title)
-    with Stop() as stop:
-        watched = Watched(carrier, agreement.contract.sites, stop.heard)
+    head = head_of("serve", study, [entry], exchanges_of([entry]))
+    with Stop() as stop, Writer(directory.path, head) as writer:
+
+        def tick() -> None:
+            sites.tick()
+            stop.heard()
+
+        watched = Watched(carrier, agreement.contract.sites, tick)
+        live = live_run(writer, entry, run, directory, agreement.contract.sites)
+        sites = LiveSites(live, watched.lines)
         board = Board(watched.lines, study.run["rounds"], entry.label)
 
         def play() -> Result:
@@ -84,13 +94,14 @@ def serve_over(
                 watched,
                 directory.path,
                 deadline=arguments.deadline or study.deploy.get("deadline"),
-                observe=lambda history: _observe(board, history),
+                observe=lambda history: _observe(board, sites, history),
                 watch=lambda site, what: _note(board, talk, site, what),
                 farewell=arguments.farewell,
+                traced=sites.traced,
             )
 
         with log_lines(talk), _live(talk, board):
-            end = end_of(run, play)
+            end = end_of(run, play)._replace(presence=live.lanes.words())
     served = clients_of(run, end.result, _roll(agreement, directory, run), look=False)
     summary = leave(study, entry, directory, end, arguments.no_figures, served)
     tell(entry, directory, end, talk, arguments.json, served)
@@ -125,8 +136,9 @@ def chosen_method(study: Study, name: str | None) -> Study:
     return study.but(methods=tuple(found))
 
 
-def _observe(board: Board, history: History) -> None:
+def _observe(board: Board, sites: LiveSites, history: History) -> None:
     board.history = history
+    sites.observe(history)
 
 
 def _note(board: Board, talk: Talk, site: str, what: str) -> None:

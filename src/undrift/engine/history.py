@@ -65,8 +65,9 @@ class History(Mapping[str, np.ndarray]):
     | seconds_computing, seconds_latency, seconds_transfer | virtual seconds so far, by cause; their sum is the time |
     """
 
-    def __init__(self, columns: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, columns: Mapping[str, np.ndarray], latest: Mapping[str, np.ndarray] | None = None) -> None:
         self._columns = dict(columns)
+        self.latest = dict(latest or {})  # name -> what is recorded of every client in the last round, for observers
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._columns:

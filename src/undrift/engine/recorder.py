@@ -129,8 +129,9 @@ class Recorder:
         return {name: np.concatenate([opening[name], rest[name]]) for name in opening}
 
     def history(self) -> History:
-        """All columns so far; they cannot be written to."""
-        return self._history(writeable=False)
+        """All columns so far, and what was recorded of the clients last; they cannot be written to."""
+        shown, last = self._history(writeable=False), self._shown() - 1
+        return History(shown, {name: np.array(rows[last]) for name, rows in self.clients.items()})
 
     def result(self, x: np.ndarray, seconds: float) -> Result:
         length = self._shown()

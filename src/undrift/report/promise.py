@@ -19,15 +19,14 @@ CHECKED = ("gap", "sq_distance", "smallest sq_gradient")  # decided from the his
 OWN_STEP = "at its own step"
 
 
-class Promise(NamedTuple):
-    """A guarantee and whether the run kept it.
+class Guarantee(NamedTuple):
+    """What is promised of a run, before anybody looks whether it was kept.
 
     `smoothness` is L of f, by which f − f* ≤ (L/2)‖x − x*‖². `beside`: what the theorem would promise with its own step, where
     the run has a certified one; nothing is held against it, as the run is another.
     """
 
     bound: Bound
-    verdict: Verdict
     smoothness: float | None = None
     beside: Bound | None = None
 
@@ -56,6 +55,21 @@ class Promise(NamedTuple):
             return 1.0
         return self.smoothness / 2 if bound.subject == "sq_distance" and self.smoothness is not None else None
 
+
+class Promise(NamedTuple):
+    """A guarantee and whether the run kept it."""
+
+    guarantee: Guarantee
+    verdict: Verdict
+
+    @property
+    def bound(self) -> Bound:
+        return self.guarantee.bound
+
+    def lines(self, label: str, history: Mapping[str, np.ndarray]) -> list[BoundLine]:
+        """What is promised of the curve with this label."""
+        return self.guarantee.lines(label, history)
+
     def claim(self) -> dict[str, Any]:
         """For the page."""
         return {
@@ -70,12 +84,23 @@ class Promise(NamedTuple):
 
 def promise_of(run: Run, result: Result) -> Promise | None:
     """The guarantee that covers this run, held against it; None where there is none, or none that the history can decide."""
-    bound, history = promised(run), result.history
-    if bound is None or bound.subject not in CHECKED or bound.start not in history or len(history["loss"]) < 2:
+    guarantee = guarantee_of(run)
+    return None if guarantee is None else held(guarantee, result)
+
+
+def guarantee_of(run: Run) -> Guarantee | None:
+    """The guarantee that covers this run, if a history can decide it."""
+    bound = promised(run)
+    if bound is None or bound.subject not in CHECKED:
         return None
-    if np.isnan(history["loss"]).any():
-        return None  # not every round was evaluated
     constants = constants_of(run)
     L = constants.L_mean if constants.L_mean is not None else constants.L
-    beside = by_theorem(run) if bound.certified else None
-    return Promise(bound, check(result, bound), None if L is None else float(L), beside)
+    return Guarantee(bound, None if L is None else float(L), by_theorem(run) if bound.certified else None)
+
+
+def held(guarantee: Guarantee, result: Any) -> Promise | None:
+    """The guarantee held against a run, or what there is of it; None where the history cannot decide it."""
+    bound, history = guarantee.bound, result.history
+    if bound.start not in history or len(history["loss"]) < 2 or np.isnan(history["loss"]).any():
+        return None  # or not every round was evaluated
+    return Promise(guarantee, check(result, bound))

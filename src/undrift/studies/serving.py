@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,11 @@ def serve(
     watch: Callable[[str, str], None] = lambda site, what: None,
     resend: float | None = RESEND,
     farewell: float = FAREWELL,
+    traced: Callable[[Mapping[str, Any]], None] = lambda row: None,
 ) -> Result:
     """Play the run of this agreement with the sites that come over the carrier; `folder` keeps what must not be lost.
+
+    `traced` is told every round as it stands in the trace.
 
     Called again with the same folder it continues. To stop it from outside let the carrier raise (`deploy.watch`).
     """
@@ -57,7 +60,7 @@ def serve(
         sizes = dict(zip(contract.sites, run.population.sizes.tolist(), strict=True))
         write_columns(folder, {**columns, "clients": sizes})
     with precision.scope(run.population.dtype):
-        return _play(agreement, run, talk, reception, book, observe, farewell)
+        return _play(agreement, run, talk, reception, book, observe, farewell, traced)
 
 
 def _play(
@@ -68,6 +71,7 @@ def _play(
     book: Book,
     observe: Callable[[History], Any] | None,
     farewell: float,
+    traced: Callable[[Mapping[str, Any]], None],
 ) -> Result:
     assert book.head is not None
     remembers = bool(jax.tree.leaves(memory_shapes(run.algorithm, run.population).clients))
@@ -82,6 +86,8 @@ def _play(
         book.keep(state, reception.states)
         note_memory()
         last_model[:] = [state.server.x]
+        if state.trace.last is not None:
+            traced(state.trace.last)
 
     public = agreement.source.public
     reference, server_data = (None, None) if public is None else (public.reference(), public.server_data)

@@ -11,8 +11,9 @@ from typing import Any
 
 from ...files import write_text
 from . import parts
-from .check import checked
+from .check import checked, plain
 from .palette import coloured
+from .script import PAGE, script
 
 __all__ = ["write_page"]
 
@@ -32,6 +33,8 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
     | lanes | a list of {title, note, lanes}, a lane being {name, mark, samples, steps, rounds, curves}; curves by measure |
     | tables | a list of {title, note, columns, rows} |
     | pictures | a list of {title, note, svg_or_png_path}; the file is put into the page |
+    | presence | what is known of the clients along the run (`report.lanes`) |
+    | exchange | rounds as messages (`report.page.exchange`) |
 
     A series is {label, kind, x, y, low, high, method, of, thin}: kind is "measured" or "bound", x maps axes ("round", "bytes",
     "gradients", "seconds" or a name of your own) to columns as long as y. Values that are not finite are left out of the
@@ -49,22 +52,25 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
     (True, False)
     """
     content = checked(document)
-    figures = coloured(content["figures"])
-    data = json.dumps(
-        {"title": content["title"], "figures": figures}, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
+    data = json.dumps(as_data(content), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     page = Template(_file("template.html")).substitute(
         title=parts.text(content["title"]),
         description=parts.text(content["subtitle"] or content["title"]),
         header=parts.header(content),
         sections="\n".join(parts.sections(content)),
         style=_file("style.css") + _file("lanes.css"),
-        script=_file("script.js"),
+        script=script(*PAGE),
         data=data.replace("<", "\\u003c"),  # nothing in the data can end the element that holds them
     )
     target = Path(path)
     write_text(target, page)
     return target
+
+
+def as_data(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A document that was checked, as JSON: what the script draws, and the words that the board shows the same page from."""
+    words = plain({key: entry for key, entry in content.items() if key != "figures"})
+    return {**words, "figures": coloured(content["figures"])}
 
 
 def _file(name: str) -> str:

@@ -27,6 +27,8 @@ DOCUMENT: dict[str, Any] = {
     "lanes": [],
     "tables": [],
     "pictures": [],
+    "presence": None,
+    "exchange": [],
 }
 SETTING = {"key": ..., "value": ..., "source": "", "note": ""}
 CLAIM = {"sentence": ..., "holds": ..., "measured": None, "paper": None, "margin": None, "explanation": None}
@@ -217,6 +219,23 @@ def _column(values: Any, place: str, length: int | None = None) -> np.ndarray:
         wanted = "one axis" if length is None else f"the length of y, {length}"
         raise InputError(f"{place}: a column must have {wanted}; got the shape {column.shape}")
     return column
+
+
+def plain(value: Any) -> Any:
+    """A value of the document as JSON has it; what is not finite becomes a word, or nothing.
+
+    >>> plain({"a": np.float64(0.5), 2: (np.arange(2), float("nan"), float("inf"), Path("x"))})
+    {'a': 0.5, '2': [[0, 1], None, 'inf', 'x']}
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def _numbers(column: np.ndarray) -> Any:

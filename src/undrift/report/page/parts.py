@@ -56,6 +56,8 @@ def _contents(page: Mapping[str, Any]) -> list[tuple[str, str, Callable[[], str]
         ("Claims", "claims", lambda: _claims(page["claims"])),
         ("Figures", "figures", lambda: _figures(page["figures"])),
         ("Clients", "lanes", lambda: "".join(lanes_html(lanes) for lanes in page["lanes"])),
+        ("Clients, round by round", "presence", lambda: '<div class="card" data-lanes></div>'),
+        ("The round", "exchange", lambda: _exchange(page["exchange"])),
         ("Tables", "tables", lambda: "".join(_table(table) for table in page["tables"])),
         ("Pictures", "pictures", lambda: "".join(_picture(picture) for picture in page["pictures"])),
         ("Setting", "setting", lambda: _setting(page["setting"])),
@@ -99,6 +101,12 @@ def _claim(claim: Mapping[str, Any]) -> str:
         f'<li class="claim {verdict}"><span class="badge"><span aria-hidden="true">{sign}</span> {verdict}</span>'
         f"<div><p>{text(claim['sentence'])}</p>{f'<dl>{facts}</dl>' if facts else ''}{why}</div></li>"
     )
+
+
+def _exchange(exchanges: Sequence[Mapping[str, Any]]) -> str:
+    from .exchange import shown  # which needs what is here
+
+    return shown(exchanges)
 
 
 def _figures(figures: Sequence[Mapping[str, Any]]) -> str:

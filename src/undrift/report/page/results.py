@@ -20,18 +20,12 @@ from ...studies.study import HIDDEN, Study
 from ..clients import Clients, value_text
 from ..promise import Promise
 from ..tables import compare_table, run_table, step_text
+from .exchange import exchange_of
+from .labels import LABELS
 from .lanes import MOST, lanes_of
 
 # What ε is counted for stands on the page though nobody wrote it.
 PRIVATE = {name: inspect.signature(private).parameters[name].default for name in ("delta", "where")}
-LABELS = {
-    "gap": ("Relative gap", "(f(xₜ) − f*) / (f(x₀) − f*)", "log"),
-    "accuracy": ("Test accuracy", "share of the test data that is classified rightly", "linear"),
-    "loss": ("Loss", "f(xₜ)", "log"),
-    "grad_norm": ("Gradient", "‖∇f(xₜ)‖", "log"),
-    "epsilon": ("Privacy", "ε at the method's δ, for all data of one client", "linear"),
-    "drift": ("Client drift", "mean of ‖yᵢ − ȳ‖ at the end of the local steps", "log"),
-}
 VIRTUAL = "virtual: counted from work and bytes at these rates, not measured"
 
 
@@ -42,11 +36,12 @@ def compare_document(
     summary: Mapping[str, Any],
     promises: Mapping[str, Promise],
     served: Mapping[str, Clients] | None = None,
+    exchange: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The page of `undrift compare`.
 
     `chosen` says which rule chose a parameter, `summary` is what summary.json holds, `promises` are the guarantees by label,
-    `served` how well the clients are.
+    `served` how well the clients are, `exchange` the methods' rounds as messages.
     """
     arrived = [outcome for outcome in outcomes if outcome.best is not None]
     histories = [(o.label, o.colour or o.name, {name: o.column(name) for name in o.history}) for o in arrived]
@@ -56,15 +51,16 @@ def compare_document(
         note += f" Lines are medians over {len(seeds)} seeds, bands their range."
     labels = [outcome.label for outcome in outcomes]
     return {
-        "title": f"{_listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on {study.problem['name']}",
+        "title": f"{listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on {study.problem['name']}",
         "subtitle": _subtitle(study, study.run["rounds"], summary),
         "command": summary["command"],
         "versions": summary["versions"],
         "seeds": seeds,
-        "setting": _setting(study, chosen, summary["resources"]),
+        "setting": setting_rows(study, chosen, summary["resources"]),
         "claims": [promised.claim() for promised in promises.values()],
         "figures": _with_promises(_figures(histories, note), promises, {o.label: o.result() for o in arrived}),
         "tables": [_from_terminal(compare_table(outcomes, "Results")), *_suffering(served or {}), _grids(outcomes)],
+        "exchange": list(exchange),
     }
 
 
@@ -75,10 +71,12 @@ def run_document(
     summary: Mapping[str, Any],
     promise: Promise | None = None,
     served: Clients | None = None,
+    presence: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The page of `undrift run`.
 
     `promise`: the guarantee that covers the run, drawn beside the curve and checked. `served`: how well its clients are.
+    `presence`: what is known of them round by round (`report.lanes`).
     """
     label, colour = entry.label, entry.method.known.colour or entry.method.name
     columns = {name: column[None, :] for name, column in result.history.items()}
@@ -88,7 +86,7 @@ def run_document(
         "command": summary["command"],
         "versions": summary["versions"],
         "seeds": [summary["seeds"]["run"]],
-        "setting": _setting(study, {label: summary["chosen"]}, summary["resources"]),
+        "setting": setting_rows(study, {label: summary["chosen"]}, summary["resources"]),
         "claims": [] if promise is None else [promise.claim()],
         "figures": _with_promises(
             _figures([(label, colour, columns)], ""),
@@ -97,6 +95,8 @@ def run_document(
         ),
         "lanes": [] if served is None or (lanes := lanes_of(result, served)) is None else [lanes],
         "tables": [_from_terminal(run_table(label, entry.runs[0].words()["problem"], result)), *_not_in_lanes(served)],
+        "presence": presence,
+        "exchange": [exchange_of(label, entry.runs[0])],
     }
 
 
@@ -204,7 +204,7 @@ def _axes(columns: Mapping[str, np.ndarray], rounds: np.ndarray) -> dict[str, np
     return found
 
 
-def _setting(study: Study, chosen: Mapping[str, Mapping[str, Any]], resources: str) -> list[dict[str, Any]]:
+def setting_rows(study: Study, chosen: Mapping[str, Mapping[str, Any]], resources: str) -> list[dict[str, Any]]:
     """Problem, plan and parameters; `chosen`: label -> parameter -> {"why": the rule that chose it}."""
     words = study.words()
     rows = [_row("problem" if key == "name" else f"problem: {key}", entry) for key, entry in words["problem"].items()]
@@ -255,13 +255,18 @@ def _grids(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {"title": "Every value of every grid", "columns": columns, "rows": rows}
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _subtitle(study: Study, rounds: int, summary: Mapping[str, Any]) -> str:
-    """The problem's arguments, the rounds, and whether something came in between."""
+def subtitle_of(study: Study, rounds: int, *more: str) -> str:
+    """The problem's arguments and the rounds, in a line."""
     inside = [f"{key} = {entry}" for key, entry in study.problem.items() if key not in HIDDEN]
+    return ", ".join([*inside, f"{rounds} rounds", *more])
+
+
+def _subtitle(study: Study, rounds: int, summary: Mapping[str, Any]) -> str:
+    """The same, with whether something came in between."""
     status = [] if summary["status"] == "finished" else [summary["status"]]
     status += [f"stopped: {summary['stopped']}"] if summary.get("stopped") else []
-    return ", ".join([*inside, f"{rounds} rounds", *status])
+    return subtitle_of(study, rounds, *status)

@@ -84,7 +84,7 @@ class Patience(Stop):
     def look(self, state: Any, records: Mapping[str, Any]) -> tuple[Any, jax.Array]:
         best, since = state
         best = jnp.asarray(best)
-        value = jnp.asarray(-records[self.column] if _rises(self.column) else records[self.column], best.dtype)
+        value = jnp.asarray(-records[self.column] if rises(self.column) else records[self.column], best.dtype)
         better = value < best - self.least * jnp.where(jnp.isfinite(best), jnp.abs(best), 0)
         state = jnp.where(better, value, best), jnp.where(better, 0, since + 1).astype(jnp.int32)
         return state, (state[1] >= self.rounds) & ~jnp.isnan(value)  # rounds that are not evaluated show nothing
@@ -126,7 +126,7 @@ def at(**targets: float) -> Stop:
     if not targets:
         raise InputError("say which column ends the run and where: ud.stop.at(gap=1e-6)")
     low, high = (
-        Reached(tuple((name, _number(name, v)) for name, v in targets.items() if _rises(name) == rising), rising)
+        Reached(tuple((name, _number(name, v)) for name, v in targets.items() if rises(name) == rising), rising)
         for rising in (False, True)
     )
     if low.targets and high.targets:
@@ -152,7 +152,8 @@ def patience(rounds: int, column: str = "loss", least: float = 0.0) -> Stop:
     return Patience(rounds, check_value("the column", column, str), least)
 
 
-def _rises(column: str) -> bool:
+def rises(column: str) -> bool:
+    """Whether a column is better the larger it is."""
     return column.startswith(RISING)
 
 

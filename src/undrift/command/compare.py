@@ -11,9 +11,11 @@ from typing import Any
 from ..engine.sweep import sweep_identity
 from ..errors import InputError
 from ..report.promise import Promise, promise_of
-from ..studies.comparison import Outcome, play
+from ..studies.comparison import Outcome, run_of_best
 from ..studies.entries import Entry, ready
 from ..studies.method import StudyMethod
+from ..studies.playing import play
+from ..studies.refining import remarks
 from ..studies.study import DEFAULTS, Study, read_toml, study_from
 from ..theory.methods import COMPARED, COMPARED_ON_NETWORKS
 from . import codes
@@ -63,7 +65,8 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
 
 def _code(study: Study, lost: list[str], talk: Talk) -> int:
     if lost and study.run["on_divergence"] == "stop":
-        talk.notes.print(f"undrift: {', '.join(lost)} diverged at every step size: give smaller ones")
+        of_seeds = ", with one seed at least" if len(study.seeds) > 1 else ""
+        talk.notes.print(f"undrift: {', '.join(lost)} diverged at every step size{of_seeds}: give smaller ones")
         return codes.DIVERGED
     return codes.OK
 
@@ -144,16 +147,16 @@ def _play(study: Study, entries: list[Entry], directory: RunDirectory, talk: Tal
             stop.heard()
 
         try:
-            return play(entries, study.seeds, observe, known.get, done), False
+            return play(entries, study.seeds, observe, known.get, done, study.run["refine"]), False
         except KeyboardInterrupt:
             return [known[number] for number in sorted(known)], True
 
 
 def _promises(entries: list[Entry], outcomes: list[Outcome]) -> dict[str, Promise]:
     """The guarantee of every method whose step a theorem or a certificate chose, held against its first seed."""
-    runs = {entry.label: entry.runs for entry in entries}
+    of = {entry.label: entry for entry in entries}
     found = {
-        outcome.label: promise_of(runs[outcome.label][outcome.best], outcome.result())
+        outcome.label: promise_of(run_of_best(of[outcome.label], outcome), outcome.result())
         for outcome in outcomes
         if outcome.best is not None
     }
@@ -221,5 +224,8 @@ def _tell(study: Study, outcomes: list[Outcome], promises: dict[str, Promise], t
 
     if outcomes and not as_json:
         talk.results.print(compare_table(outcomes, f"{study.title}, {study.run['rounds']} rounds"))
+    for outcome in outcomes:
+        for line in remarks(outcome, study.run["refine"]):
+            talk.note(f"{outcome.label}: {line}")
     for label, promised in promises.items():
         talk.note(f"{label}: {promised.verdict}")

@@ -207,7 +207,16 @@ def _add_compare(commands: Any) -> None:
         nargs="+",
         help="the grid of step sizes, for every method; theorem and certified may be among them",
     )
-    compare.add_argument("--seeds", type=RUN["seeds"], help="number of seeds (1)")
+    compare.add_argument("--seeds", type=RUN["seeds"], help="number of seeds (1); a step is judged by its worst one")
+    compare.add_argument(
+        "--refine",
+        type=RUN["refine"],
+        nargs="?",
+        const=8,
+        metavar="N",
+        help="widen a grid while its best value lies at an edge, then look once closer around it: at most N values more per "
+        "method (8)",
+    )
     _add_setting(compare)
     _add_means(compare)
     _add_output(compare)

@@ -17,7 +17,7 @@ from .command.streams import no_interrupt_is_lost, patient_streams
 from .errors import InputError, StorageError
 from .report import aside
 
-NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data", "schema", "certs", "serve", "join",
+NAMES = ("run", "compare", "advise", "reproduce", "figure", "explain", "partition", "data", "schema", "certs", "serve", "join",
          "rehearse", "replay")  # fmt: skip
 SELDOM = (100_000, 50, 100)  # when Python looks for garbage
 DRAWN_ASIDE = ("run", "compare")  # with figures, for which Matplotlib is imported while JAX is

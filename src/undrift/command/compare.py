@@ -10,7 +10,9 @@ from typing import Any
 
 from ..engine.sweep import sweep_identity
 from ..errors import InputError
+from ..report.curves import BoundLine
 from ..report.promise import Promise, promise_of
+from ..report.recorded import write_bounds
 from ..studies.comparison import Outcome, run_of_best
 from ..studies.entries import Entry, ready
 from ..studies.method import StudyMethod
@@ -163,6 +165,12 @@ def _promises(entries: list[Entry], outcomes: list[Outcome]) -> dict[str, Promis
     return {label: promised for label, promised in found.items() if promised is not None}
 
 
+def _bounds(outcomes: list[Outcome], promises: dict[str, Promise]) -> list[BoundLine]:
+    """What is promised of the first seeds."""
+    results = {outcome.label: outcome.result() for outcome in outcomes if outcome.best is not None}
+    return [line for label, one in promises.items() for line in one.lines(label, results[label].history)]
+
+
 def _leave(
     study: Study,
     entries: list[Entry],
@@ -178,6 +186,7 @@ def _leave(
     def save(folder: Path) -> None:
         if outcomes:
             write_outcomes(folder, outcomes)
+            write_bounds(folder, _bounds(outcomes, promises))
 
     def draw(folder: Path, summary: dict[str, Any]) -> None:
         if outcomes:
@@ -206,8 +215,7 @@ def _draw(
         if o.best is not None
     ]
     if curves:
-        results = {outcome.label: outcome.result() for outcome in outcomes if outcome.best is not None}
-        bounds = [line for label, one in promises.items() for line in one.lines(label, results[label].history)]
+        bounds = _bounds(outcomes, promises)
         aside.figures(Drawing.of(curves, study.title, outcomes[0].measure, bounds=bounds), folder)
     chosen = {
         entry.label: {

@@ -29,7 +29,7 @@ from .versions import versions
 
 STUDY, SUMMARY, PAGE = "study.toml", "summary.json", "page.html"
 RESULTS = ("history.csv", "model.npy", "iterates.npy", "clients.npz", "grid.csv", "models.npz", "contract.json", "trace.jsonl",
-           "standardisation.json")  # fmt: skip
+           "standardisation.json", "bounds.csv")  # fmt: skip
 DRAWN = (PAGE, "figure.png", "figure.svg", "gap-per-*.png", "gap-per-*.svg", "loss-per-*.png", "loss-per-*.svg")
 CHECKPOINTS = ("checkpoint.npz", "checkpoint-*.npz", "checkpoint.rows-*.npz", "table-*.bin", "rows-*.bin")
 MADE_BY = (  # the first of which a file is there

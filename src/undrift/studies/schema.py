@@ -70,8 +70,9 @@ Means = Annotated[str | Link, Meta(extra={"rule": "a word or a table, { up = 1e6
 class RunTable(Table):
     """How a method is run: rounds, local steps, who takes part, what is recorded."""
 
-    # What `ud.run` can be told, in words. Beyond that: of a comparison `seeds` (how many, from `seed` on) and `refine` (how many
-    # values a grid may grow by), and `speeds` and `link` (gradients per second, and the clients' link: for virtual seconds).
+    # What `ud.run` can be told, in words. Beyond that: of a comparison `seeds` (how many, from `seed` on) and `refine` (by
+    # how many values a grid may grow), and `speeds` and `link` (gradients per second and the clients' link, for virtual
+    # seconds).
     rounds: Rounds = 100
     steps: Steps = 10
     participation: Participation = "full"

@@ -17,8 +17,8 @@ from .command.streams import no_interrupt_is_lost, patient_streams
 from .errors import InputError, StorageError
 from .report import aside
 
-NAMES = ("run", "compare", "advise", "reproduce", "explain", "partition", "data", "schema", "certs", "serve", "join",
-         "rehearse", "replay", "export", "board")  # fmt: skip
+NAMES = ("run", "compare", "advise", "reproduce", "figure", "export", "explain", "partition", "data", "schema", "certs",
+         "serve", "join", "rehearse", "replay", "board")  # fmt: skip
 SELDOM = (100_000, 50, 100)  # when Python looks for garbage
 DRAWN_ASIDE = ("run", "compare")  # with figures, for which Matplotlib is imported while JAX is
 COMMANDS = {name: name for name in NAMES} | {"list": "listing"}

@@ -92,7 +92,7 @@ class Patience(Stop):
         (2, 0.8)
         """
         values = np.asarray(history[self.column], np.float64)
-        signed = np.where(np.isfinite(values), -values if _rises(self.column) else values, np.inf)
+        signed = np.where(np.isfinite(values), -values if rises(self.column) else values, np.inf)
         at = int(np.argmin(signed))
         return (at, float(values[at])) if np.isfinite(signed[at]) else None
 
@@ -106,7 +106,7 @@ class Patience(Stop):
     def look(self, state: Any, records: Mapping[str, Any]) -> tuple[Any, jax.Array]:
         best, since = state
         best = jnp.asarray(best)
-        value = jnp.asarray(-records[self.column] if _rises(self.column) else records[self.column], best.dtype)
+        value = jnp.asarray(-records[self.column] if rises(self.column) else records[self.column], best.dtype)
         better = value < best - self.least * jnp.where(jnp.isfinite(best), jnp.abs(best), 0)
         state = jnp.where(better, value, best), jnp.where(better, 0, since + 1).astype(jnp.int32)
         return state, (state[1] >= self.rounds) & ~jnp.isnan(value)  # rounds that are not evaluated show nothing
@@ -152,7 +152,7 @@ def at(**targets: float) -> Stop:
     if not targets:
         raise InputError("say which column ends the run and where: ud.stop.at(gap=1e-6)")
     low, high = (
-        Reached(tuple((name, _number(name, v)) for name, v in targets.items() if _rises(name) == rising), rising)
+        Reached(tuple((name, _number(name, v)) for name, v in targets.items() if rises(name) == rising), rising)
         for rising in (False, True)
     )
     if low.targets and high.targets:
@@ -181,7 +181,8 @@ def patience(rounds: int, column: str = "loss", least: float = 0.0, keep: Keep =
     return Patience(rounds, check_value("the column", column, str), least, check_value("keep", keep, Keep))
 
 
-def _rises(column: str) -> bool:
+def rises(column: str) -> bool:
+    """Whether a column is better the larger it is."""
     return column.startswith(RISING)
 
 

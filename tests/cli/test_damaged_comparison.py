@@ -19,6 +19,7 @@ DAMAGES = {
     "no points": with_state(lambda s: s.update(points=[])),
     "points of words": with_state(lambda s: s.update(points=["a", "b"])),
     "one point more": with_state(lambda s: s["points"].append({"eta": 1.0})),
+    "one origin less": with_state(lambda s: s["origins"].pop()),
     "no seeds": with_state(lambda s: s.pop("seeds")),
     "seeds as words": with_state(lambda s: s.update(seeds=["a"])),
     "seconds as a word": with_state(lambda s: s.update(seconds="long")),

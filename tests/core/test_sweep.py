@@ -108,3 +108,12 @@ def test_divergent_rows_are_marked_and_lose():
 def test_bad_grids(arguments, text):
     with pytest.raises(ud.InputError, match=text):
         ud.sweep(ud.fedavg, problem_of(logistic_data(0)), rounds=2, **arguments)
+
+
+def test_a_sweep_judges_points_by_their_worst_seed_and_marks_edges():
+    history = sweep.History({"loss": np.array([[[3.0], [3.0]], [[1.0], [9.0]], [[4.0], [4.0]]]),
+                             "accuracy": np.array([[[0.7], [0.7]], [[0.9], [0.1]], [[0.8], [0.8]]])})  # fmt: skip
+    swept = ud.Sweep({"eta": [0.1, 0.2, 0.4]}, [0, 1], history, np.zeros((3, 2, 1)), np.full((3, 2), -1), 0.0)
+    assert (swept.best("loss"), swept.edges("loss")) == ({"eta": 0.1}, {"eta": "lower"})
+    assert (swept.best("accuracy"), swept.edges("accuracy")) == ({"eta": 0.4}, {"eta": "upper"})  # better where higher
+    assert ud.Sweep({"option": [1, 2, 3]}, *list(vars(swept).values())[1:]).edges("loss") == {}  # not a number to widen

@@ -14,12 +14,16 @@ from ..errors import InputError
 from ..problems.network import Network
 from ..progressfile import Writer
 from ..report.clients import Clients, Roll, clients_of
+from ..report.curves import BoundLine
 from ..report.promise import Promise, promise_of
+from ..report.recorded import write_bounds
 from ..report.tables import compare_table, steps_text
 from ..studies.columns import write_columns
-from ..studies.comparison import Outcome, play
+from ..studies.comparison import Outcome, run_of_best
 from ..studies.entries import Entry, ready
 from ..studies.method import StudyMethod
+from ..studies.playing import play
+from ..studies.refining import remarks
 from ..studies.study import DEFAULTS, Study, read_toml, study_from
 from ..theory.methods import COMPARED, COMPARED_ON_NETWORKS
 from . import codes
@@ -75,7 +79,8 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
 
 def _code(study: Study, lost: list[str], talk: Talk) -> int:
     if lost and study.run["on_divergence"] == "stop":
-        talk.notes.print(f"undrift: {', '.join(lost)} diverged at every step size: give smaller ones")
+        of_seeds = ", with one seed at least" if len(study.seeds) > 1 else ""
+        talk.notes.print(f"undrift: {', '.join(lost)} diverged at every step size{of_seeds}: give smaller ones")
         return codes.DIVERGED
     return codes.OK
 
@@ -159,16 +164,16 @@ def _play(study: Study, entries: list[Entry], directory: RunDirectory, talk: Tal
             stop.heard()
 
         try:
-            return play(entries, study.seeds, observe, known.get, done), False
+            return play(entries, study.seeds, observe, known.get, done, study.run["refine"]), False
         except KeyboardInterrupt:
             return [known[number] for number in sorted(known)], True
 
 
 def _promises(entries: list[Entry], outcomes: list[Outcome]) -> dict[str, Promise]:
     """The guarantee of every method whose step a theorem or a certificate chose, held against its first seed."""
-    runs = {entry.label: entry.runs for entry in entries}
+    of = {entry.label: entry for entry in entries}
     found = {
-        outcome.label: promise_of(runs[outcome.label][outcome.best], outcome.result())
+        outcome.label: promise_of(run_of_best(of[outcome.label], outcome), outcome.result())
         for outcome in outcomes
         if outcome.best is not None
     }
@@ -177,11 +182,17 @@ def _promises(entries: list[Entry], outcomes: list[Outcome]) -> dict[str, Promis
 
 def _served(entries: list[Entry], outcomes: list[Outcome]) -> dict[str, Clients]:
     """How well the model of every method's first seed serves the clients, who are asked once."""
-    runs = {entry.label: entry.runs for entry in entries}
+    of = {entry.label: entry for entry in entries}
     arrived = [outcome for outcome in outcomes if outcome.best is not None]
-    chosen = {outcome.label: runs[outcome.label][outcome.chosen] for outcome in arrived}
+    chosen = {outcome.label: run_of_best(of[outcome.label], outcome) for outcome in arrived}
     found = {one.label: clients_of(chosen[one.label], one.result(), Roll.of(chosen[one.label])) for one in arrived}
     return {label: clients for label, clients in found.items() if clients is not None and clients.roll.clients > 1}
+
+
+def _bounds(outcomes: list[Outcome], promises: dict[str, Promise]) -> list[BoundLine]:
+    """What is promised of the first seeds."""
+    results = {outcome.label: outcome.result() for outcome in outcomes if outcome.best is not None}
+    return [line for label, one in promises.items() for line in one.lines(label, results[label].history)]
 
 
 def _leave(
@@ -200,6 +211,7 @@ def _leave(
     def save(folder: Path) -> None:
         if outcomes:
             write_outcomes(folder, outcomes)
+            write_bounds(folder, _bounds(outcomes, promises))
 
     def draw(folder: Path, summary: dict[str, Any]) -> None:
         if outcomes:
@@ -229,8 +241,7 @@ def _draw(
         if o.best is not None
     ]
     if curves:
-        results = {outcome.label: outcome.result() for outcome in outcomes if outcome.best is not None}
-        bounds = [line for label, one in promises.items() for line in one.lines(label, results[label].history)]
+        bounds = _bounds(outcomes, promises)
         aside.figures(Drawing.of(curves, study.title, outcomes[0].measure, bounds=bounds), folder)
     chosen = {
         entry.label: {
@@ -254,5 +265,8 @@ def _steps(study: Study) -> str:
 def _tell(study: Study, outcomes: list[Outcome], promises: dict[str, Promise], talk: Talk, as_json: bool) -> None:
     if outcomes and not as_json:
         talk.results.print(compare_table(outcomes, f"{study.title}, {study.run['rounds']} rounds{_steps(study)}"))
+    for outcome in outcomes:
+        for line in remarks(outcome, study.run["refine"]):
+            talk.note(f"{outcome.label}: {line}")
     for label, promised in promises.items():
         talk.note(f"{label}: {promised.verdict}")

@@ -28,6 +28,8 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
     seeds: Annotated[list[int], msgspec.Meta(min_length=1)]
     seconds: float
     colour: str | None = None
+    origins: list[str] = []
+    numbers: list[str] = []
 
 
 class Finished:
@@ -51,6 +53,8 @@ class Finished:
             outcome.seeds,
             outcome.seconds,
             outcome.colour,
+            outcome.origins,
+            outcome.numbers,
         )
         arrays: dict[str, Any] = {f"column_{name}": column for name, column in outcome.history.items()}
         write(self.path(number), state, {"x": outcome.x, "diverged": outcome.diverged, **arrays})
@@ -71,8 +75,20 @@ class Finished:
         stored.finish()
         if not length:
             stored.refuse("it holds no round")
+        if len(state.origins) != len(state.points):
+            stored.refuse("it does not say of every point where it comes from")
         return Outcome(
-            state.label, state.name, state.points, state.seeds, history, x, diverged, state.seconds, state.colour
+            state.label,
+            state.name,
+            state.points,
+            state.seeds,
+            history,
+            x,
+            diverged,
+            state.seconds,
+            state.colour,
+            state.origins,
+            state.numbers,
         )
 
 
@@ -97,14 +113,14 @@ def _rounds(outcomes: Sequence[Outcome], keys: list[str], columns: list[str]) ->
 
 
 def _ends(outcomes: Sequence[Outcome], keys: list[str], columns: list[str]) -> Iterator[list[Any]]:
-    yield ["method", "label", *keys, "seed", "best", "diverged", *columns]
+    yield ["method", "label", *keys, "seed", "origin", "best", "diverged", *columns]
     for outcome in outcomes:
         for p, point in enumerate(outcome.points):
             for i, seed in enumerate(outcome.seeds):
                 bad = int(outcome.diverged[p, i])
                 head = [outcome.name, outcome.label, *(point.get(key, "") for key in keys), seed]
                 end = [_exact(outcome.history[name][p, i, -1]) if name in outcome.history else "" for name in columns]
-                yield [*head, p == outcome.best, "" if bad < 0 else bad, *end]
+                yield [*head, outcome.origins[p], p == outcome.best, "" if bad < 0 else bad, *end]
 
 
 def summary_of(
@@ -134,12 +150,25 @@ def _method_summary(outcome: Outcome) -> dict[str, Any]:
         "method": outcome.name,
         "label": outcome.label,
         "best": None if outcome.best is None else outcome.points[outcome.best],
+        "edges": outcome.edges,
         "grid": outcome.points,
+        "origins": outcome.origins,
         "diverged": [int(np.max(row)) if np.any(row >= 0) else None for row in outcome.diverged],
         "relative_gap": _plain(np.median(outcome.curve()[:, -1])) if outcome.measure == "gap" else None,
         "rounds_to": {f"{target:g}": outcome.rounds_to(target) for target in TARGETS},
         "final": final,
+        "seeds": _of_seeds(outcome),
         "seconds": round(outcome.seconds, 3),
+    }
+
+
+def _of_seeds(outcome: Outcome) -> dict[str, Any]:
+    """What the medians above are made of, in the order of the seeds."""
+    gaps: Any = outcome.curve()[:, -1] if outcome.measure == "gap" else []
+    return {
+        "relative_gap": [_plain(gap) for gap in gaps],
+        "rounds_to": {f"{target:g}": outcome.rounds_of_seeds(target) for target in TARGETS},
+        "final": {name: [_plain(end) for end in outcome.column(name)[:, -1]] for name in outcome.history},
     }
 
 

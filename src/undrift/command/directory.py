@@ -30,7 +30,7 @@ from .versions import versions
 
 STUDY, SUMMARY, PAGE = "study.toml", "summary.json", "page.html"
 RESULTS = ("history.csv", "model.npy", "iterates.npy", "clients.npz", "grid.csv", "models.npz", "contract.json", "trace.jsonl",
-           COLUMNS)  # fmt: skip
+           COLUMNS, "bounds.csv")  # fmt: skip
 EXPORTED = {"sklearn": "model.joblib", "npz": "exported.npz", "flax": "model_flax.msgpack"}  # by `undrift export`
 CARD = "model-card.md"
 OF_EXPORTS = (*EXPORTED.values(), "model_flax.py", CARD)

@@ -12,6 +12,7 @@ from ..engine.history import Result
 from ..errors import DivergenceError, Interrupted, StorageError
 from ..report.clients import Clients
 from ..report.promise import Promise, promise_of
+from ..report.recorded import write_bounds
 from ..studies.entries import Entry
 from ..studies.relative import relative_gap
 from ..studies.study import Study
@@ -66,11 +67,15 @@ def leave(
         "clients": None if served is None else served.words(),
     }
 
+    def save(folder: Path) -> None:
+        end.result.save_arrays(folder)
+        write_bounds(folder, [] if end.promised is None else end.promised.lines(entry.label, end.result.history))
+
     def draw(folder: Path, summary: dict[str, Any]) -> None:
         _draw(study, entry, end, folder, summary, served)
 
     try:
-        return directory.leave(content, end.result.save_arrays, None if no_figures else draw)
+        return directory.leave(content, save, None if no_figures else draw)
     except StorageError as refused:
         raise end.error if isinstance(end.error, StorageError) else refused from refused
 

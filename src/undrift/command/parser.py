@@ -16,6 +16,7 @@ from ..studies.schema import Delta, Rounds, RunTable, StepSize, field_types
 from . import board, certs
 from .codes import EXIT_CODES
 from .parser_deploy import add_deployment
+from .parser_figure import add_figure
 
 EXIT_TEXT = "exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
 NOTATION = """names with arguments are written name:value,key=value, here as in study files:
@@ -77,6 +78,7 @@ def build_parser() -> Parser:
         "  undrift run --method fedlin --problem least_squares --rounds 50 --steps 20\n"
         "  undrift reproduce fedlin/fig2                a figure of a paper, and whether its claims hold\n"
         "  undrift advise --problem least_squares       which method, step size and local steps, and why\n"
+        "  undrift figure runs/demo --for paper         a run or comparison as PDF, sized for a journal\n"
         "  undrift explain fedlin --up top_k:50         a round as a message diagram, with sizes\n"
         "  undrift export runs/demo --method fedlin --to sklearn   its model for other programs, with a card\n"
         "  undrift list                                 methods, problems, compressors, oracles, participation\n"
@@ -100,6 +102,7 @@ def build_parser() -> Parser:
     _add_advise(commands)
     _add_reproduce(commands)
     _add_export(commands)
+    add_figure(functools.partial(_command, commands), of_kind)
     _add_explain(commands)
     _add_list(commands)
     _add_schema(commands)
@@ -218,7 +221,16 @@ def _add_compare(commands: Any) -> None:
         nargs="+",
         help="the grid of step sizes, for every method; theorem and certified may be among them",
     )
-    compare.add_argument("--seeds", type=RUN["seeds"], help="number of seeds (1)")
+    compare.add_argument("--seeds", type=RUN["seeds"], help="number of seeds (1); a step is judged by its worst one")
+    compare.add_argument(
+        "--refine",
+        type=RUN["refine"],
+        nargs="?",
+        const=8,
+        metavar="N",
+        help="widen a grid while its best value lies at an edge, then look once closer around it: at most N values more per "
+        "method (8)",
+    )
     _add_setting(compare)
     _add_means(compare)
     _add_output(compare)

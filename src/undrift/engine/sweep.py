@@ -20,8 +20,10 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
+from ..stop import rises
 from .description import Run
 from .epsilon import COLUMN, Epsilon
+from .grids import edges, worst_seeds
 from .history import History, in_order
 from .identity import identity, plan_identity
 from .programs import Programs
@@ -46,16 +48,36 @@ class Sweep:
     seconds: float
 
     def best(self, column: str = "loss", at: int = -1) -> dict[str, Any]:
-        """The grid point whose mean over seeds is lowest in that round.
+        """The grid point whose worst seed is best in that round: the lowest, of accuracies the highest.
 
-        Rows that diverged lose; NaN everywhere is an error.
+        Points that diverged with any seed lose; if all did, that is an error.
         """
-        values = np.where(np.isfinite(self.history[column][..., at]), self.history[column][..., at], np.inf)
-        mean = values.mean(axis=-1)
-        if not np.any(np.isfinite(mean)):
+        return self.points[self._best(column, at)]
+
+    def edges(self, column: str = "loss", at: int = -1) -> dict[str, str]:
+        """The numbers of the best point that are the smallest ("lower") or the largest ("upper") of their list: a better one
+        may lie beyond, so widen the grid there.
+
+        >>> import numpy as np, undrift as ud
+        >>> p = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
+        >>> s = ud.sweep(ud.fedlin, p, grid={"eta": [0.001, 0.01]}, rounds=20, steps=5)
+        >>> s.best("gap"), s.edges("gap")
+        ({'eta': 0.01}, {'eta': 'upper'})
+        """
+        numbers = [name for name, values in self.grid.items() if any(isinstance(value, float) for value in values)]
+        return edges(self.points, self._best(column, at), numbers)
+
+    @property
+    def points(self) -> list[dict[str, Any]]:
+        """All points of the grid, in the order of the arrays' rows."""
+        return points_of(self.grid)
+
+    def _best(self, column: str, at: int) -> int:
+        ends = self.history[column][..., at]
+        worst = worst_seeds(-ends if rises(column) else ends, self.diverged).ravel()
+        if not np.any(np.isfinite(worst)):
             raise InputError(f"every run of the grid diverged: choose smaller values than {self.grid}")
-        where = np.unravel_index(int(np.argmin(mean)), mean.shape)
-        return {name: values[i] for (name, values), i in zip(self.grid.items(), where, strict=True)}
+        return int(np.argmin(worst))
 
 
 class Axes(NamedTuple):

@@ -67,7 +67,8 @@ def _least(column: Column) -> int:
 
 
 def _natural(column: Column) -> int:
-    return max(cell_len(cell.plain if isinstance(cell, Text) else str(cell)) for cell in (column.header, *column.cells))
+    cells = [cell.plain if isinstance(cell, Text) else str(cell) for cell in (column.header, *column.cells)]
+    return max(cell_len(line) for cell in cells for line in cell.split("\n"))
 
 
 def _folds(column: Column) -> bool:

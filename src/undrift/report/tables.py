@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from ..engine.grids import LOWER, UPPER
 from ..engine.history import Result
 from ..studies.comparison import ROUNDING, TARGETS, Outcome
 from .plain import LEAST_NAME, plain_table
@@ -19,6 +20,7 @@ WORST = {
     "accuracy_worst": "the least accuracy of a client on its own data",
     "loss_worst": "the largest loss of a client",
 }
+LONGEST_RANGE = 12  # letters of a range on one line; a longer one takes two, so that tables fit 80 columns
 
 
 def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
@@ -27,7 +29,8 @@ def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
     caption = "step: the best of the method's grid."
     if gap:
         caption += " gap: (f − f*)/(f₀ − f*) at the end; 1e-3, 1e-6, 1e-9: the round from which on it stays below."
-    table = plain_table(title, caption, spare=("MB ↓", "MB ↑", "gradients", "1e-3", "1e-9"))
+    spare = ("MB ↓", "MB ↑", "gradients", "1e-3", "1e-9")
+    table = plain_table(title, caption + _about_grids(outcomes), spare)
     table.add_column("method", min_width=LEAST_NAME, overflow="fold")  # wrapped before figures are cut
     table.add_column("step", no_wrap=True, justify="right")
     if gap:
@@ -42,6 +45,16 @@ def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
     return table
 
 
+def _about_grids(outcomes: Sequence[Outcome]) -> str:
+    """What marks and brackets mean, where there are some."""
+    said = ""
+    if any(outcome.edges for outcome in outcomes):
+        said += " ‹ and ›: the smallest or the largest value that was tried, a better one may lie beyond (--refine)."
+    if len(outcomes[0].seeds) > 1:
+        said += f" Medians over {len(outcomes[0].seeds)} seeds (lowest–highest); the step is the one whose worst seed is best."
+    return said
+
+
 def _promise(outcome: Outcome) -> str:
     """ε at the end, of a private method."""
     if outcome.best is None or EPSILON not in outcome.history:
@@ -53,18 +66,48 @@ def _row(outcome: Outcome, gap: bool, tested: bool) -> list[Any]:
     colour = outcome.colour or "default"
     cells: list[Any] = [Text(outcome.label, style=f"bold {'default' if colour == '#000000' else colour}")]
     if outcome.best is None:
-        first = int(np.min(outcome.diverged))
+        first = int(np.min(outcome.diverged[outcome.diverged >= 0]))
         costs = ["–"] * (4 if tested else 3)
         return [*cells, "diverged", *(["–"] * len(TARGETS) if gap else []), f"round {first}", *costs]
-    cells.append(step_text(outcome.points[outcome.best]))
+    cells.append(step_text(outcome.points[outcome.best], outcome.edges))
     if gap:
-        cells += ["–" if (t := outcome.rounds_to(target)) is None else str(t) for target in TARGETS]
-    end = float(np.median(outcome.curve()[:, -1]))
-    cells.append(f"<{ROUNDING:.0e}" if gap and end < ROUNDING else f"{end:.1e}")
+        cells += [_arrivals(outcome, target) for target in TARGETS]
+    cells.append(with_range(outcome.curve()[:, -1], _gap_text if gap else "{:.1e}".format))
     if tested:
-        cells.append(f"{float(np.median(outcome.column('accuracy')[:, -1])):.3f}")
+        cells.append(with_range(outcome.column("accuracy")[:, -1], "{:.3f}".format))
     cells += [megabytes(np.median(outcome.column(name)[:, -1])) for name in ("bytes_up", "bytes_down")]
     return [*cells, f"{int(np.median(outcome.column('gradients')[:, -1])):,}"]
+
+
+def _gap_text(gap: float) -> str:
+    return f"<{ROUNDING:.0e}" if gap < ROUNDING else f"{gap:.1e}"
+
+
+def _arrivals(outcome: Outcome, target: float) -> str:
+    """The round by which half of the seeds are there, and those of the first and the last."""
+    rounds = [np.inf if one is None else one for one in outcome.rounds_of_seeds(target)]
+    middle = outcome.rounds_to(target)
+    return _ranged("–" if middle is None else str(middle), min(rounds), max(rounds), _round_text)
+
+
+def _round_text(number: float) -> str:
+    return "never" if np.isinf(number) else str(int(number))
+
+
+def with_range(values: np.ndarray, text: Callable[[float], str]) -> str:
+    """The median and, on a second line, from where to where the values go; one of them stands alone.
+
+    >>> with_range(np.array([3.0, 1.0, 2.0]), "{:.0f}".format), with_range(np.array([2.0]), "{:.0f}".format)
+    ('2\\n(1–3)', '2')
+    """
+    return _ranged(text(float(np.median(values))), float(np.min(values)), float(np.max(values)), text)
+
+
+def _ranged(middle: str, low: float, high: float, text: Callable[[float], str]) -> str:
+    if text(low) == text(high):
+        return middle
+    short_enough = len(f"({text(low)}–{text(high)})") <= LONGEST_RANGE
+    return f"{middle}\n({text(low)}–{'' if short_enough else chr(10)}{text(high)})"
 
 
 def run_table(label: str, problem: str, result: Result) -> Table:
@@ -123,15 +166,18 @@ def megabytes(count: Any) -> str:
     return "0" if value == 0 else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def step_text(point: dict[str, Any]) -> str:
-    """A point of a grid; the usual step size needs no name.
+def step_text(point: dict[str, Any], edges: Mapping[str, str] | None = None) -> str:
+    """A point of a grid; the usual step size needs no name. `edges`: which values lie at an end of their grid.
 
-    >>> step_text({"eta": 0.25}), step_text({"s": 0.5, "inner_steps": 3})
-    ('0.25', 's=0.5, inner_steps=3')
+    >>> step_text({"eta": 0.25}), step_text({"s": 0.5, "inner_steps": 3}), step_text({"eta": 0.25}, {"eta": "upper"})
+    ('0.25', 's=0.5, inner_steps=3', '0.25›')
     """
-    if list(point) == ["eta"]:
-        return short(point["eta"])
-    return ", ".join(f"{key}={short(entry)}" for key, entry in point.items())
+    shown = {key: _at_edge(short(entry), (edges or {}).get(key)) for key, entry in point.items()}
+    return shown["eta"] if list(point) == ["eta"] else ", ".join(f"{key}={text}" for key, text in shown.items())
+
+
+def _at_edge(text: str, side: str | None) -> str:
+    return f"{'‹' if side == LOWER else ''}{text}{'›' if side == UPPER else ''}"
 
 
 def short(entry: Any) -> str:

@@ -70,8 +70,9 @@ Means = Annotated[str | Link, Meta(extra={"rule": "a word or a table, { up = 1e6
 class RunTable(Table):
     """How a method is run: rounds, local steps, who takes part, what is recorded."""
 
-    # What `ud.run` can be told, in words. Beyond that: `seeds` (of a comparison: how many, from `seed` on), and `speeds` and
-    # `link` (gradients per second of the clients, and their link: for virtual seconds).
+    # What `ud.run` can be told, in words. Beyond that: of a comparison `seeds` (how many, from `seed` on) and `refine` (by
+    # how many values a grid may grow), and `speeds` and `link` (gradients per second and the clients' link, for virtual
+    # seconds).
     rounds: Rounds = 100
     steps: Steps = 10
     participation: Participation = "full"
@@ -79,6 +80,7 @@ class RunTable(Table):
     oracle: Oracle | None = None
     seed: Seed = 0
     seeds: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    refine: Annotated[int, Meta(ge=0, le=1000)] = 0
     record_every: Count = 1
     per_client: bool | None = None  # without a word: where there are few clients (`studies.lanes`)
     diagnostics: bool = False

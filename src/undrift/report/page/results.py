@@ -15,6 +15,7 @@ from ...privacy import private
 from ...studies.comparison import ROUNDING, Outcome
 from ...studies.entries import Entry, distinct_labels
 from ...studies.method import StudyMethod
+from ...studies.refining import remarks
 from ...studies.relative import relative_gap
 from ...studies.study import HIDDEN, Study
 from ..clients import Clients, value_text
@@ -48,7 +49,9 @@ def compare_document(
     seeds = summary["seeds"]["run"]
     note = "Each method at the best step size of its grid."
     if len(seeds) > 1:
-        note += f" Lines are medians over {len(seeds)} seeds, bands their range."
+        note += (
+            f" Best is the one whose worst seed is best. Lines are medians over {len(seeds)} seeds, bands their range."
+        )
     labels = [outcome.label for outcome in outcomes]
     return {
         "title": f"{listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on {study.problem['name']}",
@@ -59,7 +62,11 @@ def compare_document(
         "setting": setting_rows(study, chosen, summary["resources"]),
         "claims": [promised.claim() for promised in promises.values()],
         "figures": _with_promises(_figures(histories, note), promises, {o.label: o.result() for o in arrived}),
-        "tables": [_from_terminal(compare_table(outcomes, "Results")), *_suffering(served or {}), _grids(outcomes)],
+        "tables": [
+            _from_terminal(compare_table(outcomes, "Results")),
+            *_suffering(served or {}),
+            _grids(outcomes, study.run["refine"]),
+        ],
         "exchange": list(exchange),
     }
 
@@ -238,21 +245,38 @@ def _from_terminal(table: Table) -> dict[str, Any]:
     return {"title": str(table.title or ""), "note": str(table.caption or ""), "columns": columns, "rows": rows}
 
 
-def _grids(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The end of every run of every grid."""
+def _grids(outcomes: Sequence[Outcome], refine: int) -> dict[str, Any]:
+    """The end of every run of every grid, and what is to be said of the grids."""
     gap = all(outcome.measure == "gap" for outcome in outcomes)
     rows = []
     for outcome in outcomes:
-        ends = np.median(outcome.curve_of_all()[..., -1], axis=1)
+        ends = np.max(outcome.curve_of_all()[..., -1], axis=1)
         for p, point in enumerate(outcome.points):
-            bad = outcome.diverged[p]
-            lost = f"round {int(np.min(bad[bad >= 0]))}" if np.any(bad >= 0) else ""
+            lost = _lost(outcome.diverged[p])
             end = float(ends[p]) if np.isfinite(ends[p]) and not lost else None
             small = gap and end is not None and end < ROUNDING
             end_text: Any = f"<{ROUNDING:.0e}" if small else end
-            rows.append([outcome.label, step_text(point), end_text, lost, "best" if p == outcome.best else ""])
-    columns = ["method", "step", "relative gap at the end" if gap else "loss at the end", "diverged", "choice"]
-    return {"title": "Every value of every grid", "columns": columns, "rows": rows}
+            rows.append([outcome.label, step_text(point), end_text, lost, _choice(outcome, p), outcome.origins[p]])
+    end_name = f"{'relative gap' if gap else 'loss'} at the end" + (
+        ", worst seed" if len(outcomes[0].seeds) > 1 else ""
+    )
+    note = " ".join(f"{outcome.label}: {line}." for outcome in outcomes for line in remarks(outcome, refine))
+    columns = ["method", "step", end_name, "diverged", "choice", "origin"]
+    return {"title": "Every value of every grid", "note": note, "columns": columns, "rows": rows}
+
+
+def _lost(bad: np.ndarray) -> str:
+    """The first round that diverged, and with how many seeds one did if not with all."""
+    if not np.any(bad >= 0):
+        return ""
+    some = "" if np.all(bad >= 0) else f", {int(np.sum(bad >= 0))} of {bad.size} seeds"
+    return f"round {int(np.min(bad[bad >= 0]))}{some}"
+
+
+def _choice(outcome: Outcome, point: int) -> str:
+    if point != outcome.best:
+        return ""
+    return "best" + (f", at the {' and '.join(sorted(set(outcome.edges.values())))} edge" if outcome.edges else "")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from ..engine.sweep import sweep_identity
 from ..errors import InputError
 from ..report.promise import Promise, promise_of
+from ..report.verdict_words import comparison_words
 from ..studies.comparison import Outcome, play
 from ..studies.entries import Entry, ready
 from ..studies.method import StudyMethod
@@ -20,19 +21,19 @@ from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
 from .devices import prepare_devices
 from .directory import PAGE, RunDirectory, continue_with
+from .farewell import SINGLE, after_comparison, say, say_where
 from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
 from .talk import Stop, Talk
-
-SINGLE = ("stop", "per_client", "keep_iterates")  # what a grid of runs cannot be told
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """The command."""
     with RunDirectory("compare", arguments.out, arguments.overwrite, arguments.resume) as directory:
-        return _execute(arguments, directory, Talk(arguments.quiet, arguments.json))
+        return execute_in(arguments, directory, Talk(arguments.quiet, arguments.json))
 
 
-def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> int:
+def execute_in(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> int:
+    """The comparison in a directory that somebody holds."""
     study = _study(arguments, directory)
     prepare_devices(arguments.devices, {})  # a grid runs as one batch, on one device
     study, entries = ready(study, study.make_problem(), grids=True)
@@ -53,7 +54,7 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
     summary = _leave(study, entries, outcomes, promises, directory, interrupted, arguments.no_figures)
     _tell(study, outcomes, promises, talk, arguments.json)
     _show_json(summary, arguments.json)
-    talk.note(f"written to {directory.path}")
+    say_where(directory, talk, "" if interrupted else after_comparison(outcomes))
     if interrupted:
         talk.notes.print(f"stopped after {len(outcomes)} of {len(entries)} methods")
         talk.notes.print(continue_with(directory))
@@ -221,5 +222,6 @@ def _tell(study: Study, outcomes: list[Outcome], promises: dict[str, Promise], t
 
     if outcomes and not as_json:
         talk.results.print(compare_table(outcomes, f"{study.title}, {study.run['rounds']} rounds"))
+        say(comparison_words(outcomes), talk)
     for label, promised in promises.items():
         talk.note(f"{label}: {promised.verdict}")

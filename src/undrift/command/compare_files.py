@@ -13,6 +13,7 @@ from .. import files
 from ..engine.stored import Stored, write
 from ..errors import CheckpointError
 from ..report.promise import Promise
+from ..report.verdict_words import comparison_words
 from ..studies.comparison import TARGETS, Outcome
 from ..studies.study import Study
 
@@ -27,6 +28,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
     seeds: Annotated[list[int], msgspec.Meta(min_length=1)]
     seconds: float
     colour: str | None = None
+    pooled: bool = False
 
 
 class Finished:
@@ -50,6 +52,7 @@ class Finished:
             outcome.seeds,
             outcome.seconds,
             outcome.colour,
+            outcome.pooled,
         )
         arrays: dict[str, Any] = {f"column_{name}": column for name, column in outcome.history.items()}
         write(self.path(number), state, {"x": outcome.x, "diverged": outcome.diverged, **arrays})
@@ -71,7 +74,16 @@ class Finished:
         if not length:
             stored.refuse("it holds no round")
         return Outcome(
-            state.label, state.name, state.points, state.seeds, history, x, diverged, state.seconds, state.colour
+            state.label,
+            state.name,
+            state.points,
+            state.seeds,
+            history,
+            x,
+            diverged,
+            state.seconds,
+            state.colour,
+            state.pooled,
         )
 
 
@@ -111,6 +123,7 @@ def summary_of(
 ) -> dict[str, Any]:
     """Everything of the table and more, for machines."""
     return {
+        "verdict": comparison_words(outcomes)._asdict(),
         "study": study.words(),
         "seeds": {"run": study.seeds, "data": study.problem.get("data_seed", 0)},
         "resources": resources,
@@ -125,6 +138,7 @@ def _method_summary(outcome: Outcome) -> dict[str, Any]:
     return {
         "method": outcome.name,
         "label": outcome.label,
+        "pooled": outcome.pooled,
         "best": None if outcome.best is None else outcome.points[outcome.best],
         "grid": outcome.points,
         "diverged": [int(np.max(row)) if np.any(row >= 0) else None for row in outcome.diverged],

@@ -11,11 +11,13 @@ from ..engine.description import Run
 from ..engine.history import Result
 from ..errors import DivergenceError, Interrupted, StorageError
 from ..report.promise import Promise, promise_of
+from ..report.verdict_words import Words, run_words
 from ..studies.entries import Entry
 from ..studies.relative import relative_gap
 from ..studies.study import Study
 from . import codes
 from .directory import PAGE, RunDirectory, continue_with
+from .farewell import say, say_where
 from .talk import Talk
 
 
@@ -54,6 +56,7 @@ def leave(study: Study, entry: Entry, directory: RunDirectory, end: End, no_figu
         "status": end.status,
         "label": entry.label,
         **end.result.summary(),
+        "verdict": words_of(entry, end)._asdict(),
         "study": study.words(),
         "seeds": {"run": entry.runs[0].seed, "data": study.problem.get("data_seed", 0)},
         "chosen": {name: {"value": choice.value, "why": choice.why} for name, choice in entry.chosen.items()},
@@ -68,6 +71,13 @@ def leave(study: Study, entry: Entry, directory: RunDirectory, end: End, no_figu
         return directory.leave(content, end.result.save_arrays, None if no_figures else draw)
     except StorageError as refused:
         raise end.error if isinstance(end.error, StorageError) else refused from refused
+
+
+def words_of(entry: Entry, end: End) -> Words:
+    """The verdict on the run."""
+    lost = None if end.result.diverged is None else end.result.diverged[0]
+    pooled = entry.runs[0].recipe.centralised
+    return run_words(entry.label, entry.method.name, end.result.history, lost, pooled)
 
 
 def _draw(study: Study, entry: Entry, end: End, folder: Path, summary: dict[str, Any]) -> None:
@@ -86,17 +96,18 @@ def _draw(study: Study, entry: Entry, end: End, folder: Path, summary: dict[str,
     write_page(folder / PAGE, run_document(study, entry, end.result, summary, end.promised))
 
 
-def tell(entry: Entry, directory: RunDirectory, end: End, talk: Talk, as_json: bool) -> None:
-    """What became of it, on the terminal."""
+def tell(entry: Entry, directory: RunDirectory, end: End, talk: Talk, as_json: bool, then: str = "") -> None:
+    """What became of it, on the terminal; `then`: the command to try next."""
     from ..report.tables import run_table
 
     if not as_json:
         talk.results.print(run_table(entry.label, entry.runs[0].words()["problem"], end.result))
+        say(words_of(entry, end), talk)
     if end.promised is not None:
         talk.note(str(end.promised.verdict))
     if end.result.stopped is not None:
         talk.note(f"stopped: {end.result.stopped}")
-    talk.note(f"written to {directory.path}")
+    say_where(directory, talk, then)
     if end.error is not None:
         talk.notes.print(f"undrift: {end.error}")
     if end.status == "interrupted":

@@ -12,7 +12,7 @@ import numpy as np
 from ..engine.history import History, Result
 from ..engine.sweep import SweepObserver, sweep_runs
 from .entries import Entry
-from .relative import relative_gap
+from .relative import filled, relative_gap
 
 TARGETS = (1e-3, 1e-6, 1e-9)
 ROUNDING = 1e-15  # below this share of the first gap nothing is compared
@@ -31,6 +31,7 @@ class Outcome:
     diverged: np.ndarray  # (points, seeds): first bad round, or −1
     seconds: float
     colour: str | None = None  # that the method's record gives it
+    pooled: bool = False  # it holds all data in one place
 
     @functools.cached_property
     def best(self) -> int | None:
@@ -42,7 +43,7 @@ class Outcome:
         if not np.any(np.isfinite(ends)):
             return None
         near = np.flatnonzero(ends <= max(10 * ROUNDING, float(ends.min())))
-        paths = [float(np.mean(np.log(np.maximum(np.median(_filled(curves[i]), axis=0), ROUNDING)))) for i in near]
+        paths = [float(np.mean(np.log(np.maximum(np.median(filled(curves[i]), axis=0), ROUNDING)))) for i in near]
         return int(near[int(np.argmin(paths))])
 
     @property
@@ -79,7 +80,7 @@ class Outcome:
         """The first round from which on the (median) relative gap stays at or below the target."""
         if self.measure != "gap" or self.best is None:
             return None
-        curve = np.median(_filled(self.curve()), axis=0)
+        curve = np.median(filled(self.curve()), axis=0)
         above = np.flatnonzero(curve > target)
         first = 0 if not above.size else int(above[-1]) + 1
         return first if first < curve.size else None
@@ -127,10 +128,5 @@ def play_one(entry: Entry, seeds: list[int], observe: SweepObserver | None = Non
         swept.diverged,
         swept.seconds,
         entry.method.known.colour,
+        entry.runs[0].recipe.centralised,
     )
-
-
-def _filled(curves: np.ndarray) -> np.ndarray:
-    """NaN (rounds that were not recorded) take the value before them; infinities stay."""
-    index = np.where(np.isnan(curves), 0, np.arange(curves.shape[-1]))
-    return np.take_along_axis(curves, np.maximum.accumulate(index, axis=-1), axis=-1)

@@ -199,7 +199,7 @@ def _draw(
     from ..report.page.results import compare_document
 
     curves = [
-        curve_from(o.label, o.colour or o.name, o.curve(), {name: o.column(name) for name in o.history})
+        curve_from(o.label, o.colour or o.name, o.curve(), {name: o.column(name) for name in o.history}, o.pooled)
         for o in outcomes
         if o.best is not None
     ]

@@ -90,7 +90,8 @@ def _draw(study: Study, entry: Entry, end: End, folder: Path, summary: dict[str,
     measure = "gap" if "gap" in history else "loss"
     columns = {name: column[None, :] for name, column in history.items()}
     values = relative_gap(columns["gap"]) if measure == "gap" else columns["loss"]
-    curve = curve_from(entry.label, entry.method.known.colour or entry.method.name, values, columns)
+    method, pooled = entry.method.known.colour or entry.method.name, entry.runs[0].recipe.centralised
+    curve = curve_from(entry.label, method, values, columns, pooled)
     bounds = [] if end.promised is None else end.promised.lines(entry.label, history)
     aside.figures(Drawing.of([curve], study.title, measure, singles=False, bounds=bounds), folder)
     write_page(folder / PAGE, run_document(study, entry, end.result, summary, end.promised))

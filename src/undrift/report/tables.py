@@ -11,7 +11,10 @@ from rich.text import Text
 
 from ..engine.history import Result
 from ..studies.comparison import ROUNDING, TARGETS, Outcome
+from .colours import on_terminal
+from .curves import POOLED
 from .plain import LEAST_NAME, plain_table
+from .style import looks
 
 EPSILON = "epsilon"  # the column of private methods
 
@@ -22,6 +25,8 @@ def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
     caption = "step: the best of the method's grid."
     if gap:
         caption += " gap: (f − f*)/(f₀ − f*) at the end; 1e-3, 1e-6, 1e-9: the round from which on it stays below."
+    if any(outcome.pooled for outcome in outcomes):
+        caption += f" pooled: {POOLED}."
     table = plain_table(title, caption)
     table.add_column("method", min_width=LEAST_NAME, overflow="fold")  # wrapped before figures are cut
     table.add_column("step", no_wrap=True, justify="right")
@@ -32,9 +37,17 @@ def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
     promised = ["ε"] if any(EPSILON in outcome.history for outcome in outcomes) else []
     for name in ("gap" if gap else "loss", *(["accuracy"] if tested else []), "MB ↑", "MB ↓", "gradients", *promised):
         table.add_column(name, justify="right", no_wrap=True)
-    for outcome in outcomes:
-        table.add_row(*_row(outcome, gap, tested), *(_promise(outcome) for _ in promised))
+    colours = [look.colour for look in looks([outcome.colour or outcome.name for outcome in outcomes])]
+    for outcome, colour in zip(outcomes, colours, strict=True):
+        name = method_cell(outcome.label, colour, outcome.pooled)
+        table.add_row(name, *_row(outcome, gap, tested), *(_promise(outcome) for _ in promised))
     return table
+
+
+def method_cell(label: str, colour: str, pooled: bool) -> Text:
+    """A method's name in its colour, and whether it holds all data in one place."""
+    cell = Text(label, style=f"bold {on_terminal(colour) or 'default'}")
+    return cell.append(" (pooled)", style="not bold dim") if pooled else cell
 
 
 def _promise(outcome: Outcome) -> str:
@@ -45,8 +58,7 @@ def _promise(outcome: Outcome) -> str:
 
 
 def _row(outcome: Outcome, gap: bool, tested: bool) -> list[Any]:
-    colour = outcome.colour or "default"
-    cells: list[Any] = [Text(outcome.label, style=f"bold {'default' if colour == '#000000' else colour}")]
+    cells: list[Any] = []
     if outcome.best is None:
         first = int(np.min(outcome.diverged))
         costs = ["–"] * (4 if tested else 3)

@@ -2,8 +2,9 @@
 
 Of a method whose gap f − f* is known: it *arrives* in the round from which on the gap stays below 1e-9 of the first one. It
 *settles* where its gap has stopped to move: the medians of the last two eighths of its rounds differ by less than 2 %, or by
-less than the last eighth scatters. Otherwise it is said how far away it is, and whether it still comes closer. Where f* is not
-known nobody arrives: the words are about accuracy or loss.
+less than the last eighth scatters, or the last three slow down so that by Aitken's rule less than 5 % is to come. Otherwise it
+is said how far away it is, and whether it still comes closer. Where f* is not known nobody arrives: the words are about
+accuracy or loss.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import numpy as np
 
 from ..studies.comparison import TARGETS, Outcome
 from ..studies.relative import filled, relative_gap
+from .curves import POOLED
 
 ARRIVED = TARGETS[-1]
-STILL = 0.02  # a share that a settled gap may move by
+STILL = 0.02  # a share that a settled gap may move by, from one eighth of the rounds to the next
+LEFT = 0.05  # or a share of it that is still to come, where it slows down like a geometric sequence
 EIGHTH = 8
-POOLED = "all data in one place"
 PERCENT = 5e-5  # smaller shares are written as numbers
 ABOUT = 1.1  # rounds that differ by less count as the same time
 NEAR = 1e-3  # accuracies that differ by less are called equal
@@ -106,11 +108,15 @@ class Course(NamedTuple):
         eighth = self.values.size // EIGHTH
         if eighth < 3:
             return None
-        before, last = self.values[-2 * eighth : -eighth], self.values[-eighth:]
-        moved = float(np.median(last) - np.median(before))
+        third, second, last = (self.values[self.values.size - k * eighth :][:eighth] for k in (3, 2, 1))
+        moved = float(np.median(last) - np.median(second))
+        before = float(np.median(second) - np.median(third))
         if abs(moved) <= max(STILL * float(np.median(last)), float(np.std(last))):
             return 0
-        return -1 if moved < 0 else 1
+        if moved > 0:
+            return 1
+        limit = np.median(last) - moved**2 / (moved - before) if before < moved else -np.inf  # Aitken's
+        return 0 if limit >= (1 - LEFT) * self.end else -1
 
 
 def comparison_words(outcomes: Sequence[Outcome]) -> Words:
@@ -197,7 +203,8 @@ def _all_arrive(arrived: Sequence[Course]) -> str:
     count = "Both" if len(arrived) == 2 else f"All {len(arrived)} methods"
     if first.arrival == last.arrival:
         return f"{count} arrive after {_rounds(first.arrival or 0)}."
-    return f"{count} arrive: {first.called} first, after {_rounds(first.arrival or 0)}, {last.called} last, after {last.arrival}."
+    ends = f"{first.called} first, after {_rounds(first.arrival or 0)}, {last.called} last, after {last.arrival}"
+    return f"{count} arrive: {ends}."
 
 
 def _of_losses(main: Sequence[Course]) -> tuple[str, list[Course]]:

@@ -2,9 +2,9 @@
 
 Of a method whose gap f − f* is known: it *arrives* in the round from which on the gap stays below 1e-9 of the first one. It
 *settles* where its gap has stopped to move: the medians of the last two eighths of its rounds differ by less than 2 %, or by
-less than the last eighth scatters, or the last three slow down so that by Aitken's rule less than 5 % is to come. Otherwise it
-is said how far away it is, and whether it still comes closer. Where f* is not known nobody arrives: the words are about
-accuracy or loss.
+less than twice the standard deviation of the last one; or the last three slow down so that by Aitken's rule less than 5 % is to
+come. Otherwise it is said how far away it is, and whether it still comes closer. Where f* is not known nobody arrives: the
+words are about accuracy or loss.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Course(NamedTuple):
         third, second, last = (self.values[self.values.size - k * eighth :][:eighth] for k in (3, 2, 1))
         moved = float(np.median(last) - np.median(second))
         before = float(np.median(second) - np.median(third))
-        if abs(moved) <= max(STILL * float(np.median(last)), float(np.std(last))):
+        if abs(moved) <= max(STILL * float(np.median(last)), 2 * float(np.std(last))):
             return 0
         if moved > 0:
             return 1

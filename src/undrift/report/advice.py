@@ -32,12 +32,10 @@ STAR = "*"  # of a promise by certificate
 def advice_table(advice: Advice, title: str) -> Table:
     """One row per method, with its cheapest local steps; the recommended one is marked."""
     how = advice.how if advice.how in ("exact", "estimated") else "not predicted"
-    promises = f"promised: {_promised_how(advice)}, with its own step"
+    promises = f"promised: {_promised_how(advice)}, with its own step{_pooled(advice)}"
     caption = f"rounds: {how}; {promises}; costs to {advice.target_text}. {advice.resources}."
-    best = advice.best_of_each()
-    if any(one.option.reference for one in best):
-        caption += f" pooled: {POOLED}."
     table = plain_table(title, caption)
+    best = advice.best_of_each()
     heads = [head for head in HEADS if head != "measured" or any(one.measured is not None for one in best)]
     for head in heads:  # names of methods may be long, and are wrapped before figures are cut
         if head == "method":
@@ -49,6 +47,10 @@ def advice_table(advice: Advice, title: str) -> Table:
         cells = dict(zip(HEADS, _cells(candidate, colour), strict=True))
         table.add_row(*(cells[head] for head in heads), style="reverse" if _is_best(advice, candidate) else None)
     return table
+
+
+def _pooled(advice: Advice) -> str:
+    return f"; pooled: {POOLED}" if any(one.option.reference for one in advice.best_of_each()) else ""
 
 
 def _promised_how(advice: Advice) -> str:

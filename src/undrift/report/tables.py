@@ -22,11 +22,11 @@ EPSILON = "epsilon"  # the column of private methods
 def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
     """One row per method, at its best step size."""
     gap = all(outcome.measure == "gap" for outcome in outcomes)
-    caption = "step: the best of the method's grid."
+    caption = (
+        f"{f'pooled: {POOLED}. ' if any(one.pooled for one in outcomes) else ''}step: the best of the method's grid."
+    )
     if gap:
         caption += " gap: (f − f*)/(f₀ − f*) at the end; 1e-3, 1e-6, 1e-9: the round from which on it stays below."
-    if any(outcome.pooled for outcome in outcomes):
-        caption += f" pooled: {POOLED}."
     table = plain_table(title, caption)
     table.add_column("method", min_width=LEAST_NAME, overflow="fold")  # wrapped before figures are cut
     table.add_column("step", no_wrap=True, justify="right")

@@ -83,7 +83,8 @@ def test_what_to_try_next_can_be_typed(shown):
 
 
 def test_a_run_says_the_same_three_things_and_its_next_command_is_sound(tmp_path):
-    said = undrift(tmp_path, *"run --method fedlin --problem quadratic:clients=4,dim=6 --rounds 12 --steps 3".split())
+    small = ("--problem", "quadratic:clients=4,dim=6", "--rounds", "12", "--steps", "3")
+    said = undrift(tmp_path, "run", "--method", "fedlin", *small)
     assert said.returncode == 0, said.stderr
     assert "FedLin is " in said.stdout
     page, then = said.stderr.splitlines()[-2:]
@@ -92,4 +93,4 @@ def test_a_run_says_the_same_three_things_and_its_next_command_is_sound(tmp_path
     assert words[0] == "compare"
     again = undrift(tmp_path, *words, "--no-figures")
     assert again.returncode == 0, again.stderr
-    assert "3 methods" in again.stdout or "FedAvg" in again.stdout
+    assert "FedAvg" in again.stdout

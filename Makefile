@@ -1,4 +1,5 @@
-# Two commands for a fresh machine: `make demo` and `make test`. Both build .venv first if it is missing or stale.
+# Two commands for a fresh machine: `make demo` and `make test`. Both build .venv first if it is missing or stale: the demo with
+# undrift alone ($(VENV)/installed), everything else with what developers need besides ($(VENV)/ready).
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -10,22 +11,23 @@ unexport PYTHONDONTWRITEBYTECODE # dozens of processes below import the same fil
 # A Python that is asked for by name (make test PYTHON=python3.13) replaces an environment that was made with another one.
 ifneq ($(origin PYTHON),file)
 ifneq ($(shell $(PYTHON) --version),$(shell $(BIN)/python --version 2>/dev/null))
-$(VENV)/ready: other-python
+$(VENV)/installed: other-python
 endif
 endif
 other-python:
 	@$(PYTHON) --version >/dev/null
 	rm -rf $(VENV)
 
-$(VENV)/ready: pyproject.toml
-	@echo "Making $(VENV) with $$($(PYTHON) --version): this takes a minute or two"
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
-	touch $@
+$(VENV)/installed: pyproject.toml
+	@$(PYTHON) tools/environment.py $(VENV)
+	@touch $@
 
-demo: $(VENV)/ready          ## the main job: compare the methods on embedded data
-	$(BIN)/undrift compare --out runs/demo --overwrite
+$(VENV)/ready: $(VENV)/installed
+	@$(BIN)/python tools/environment.py $(VENV) dev
+	@touch $@
+
+demo: $(VENV)/installed      ## the main job: compare the methods on embedded data, and say what came of it
+	@$(BIN)/undrift demo --out runs/demo --overwrite
 
 test: lint types unit        ## everything that must pass
 
@@ -61,7 +63,9 @@ package:                     ## sdist and wheel, checked, and the wheel tried in
 	.venv-package/bin/python -m build --outdir dist .
 	.venv-package/bin/twine check --strict dist/*
 	.venv-package/bin/python -m pip install --quiet dist/*.whl
+	cd dist && ../.venv-package/bin/undrift && ../.venv-package/bin/undrift --version
 	cd dist && ../.venv-package/bin/undrift list && ../.venv-package/bin/undrift reproduce --list
+	cd dist && ../.venv-package/bin/undrift demo --rounds 30 --out demo --overwrite && test -s demo/page.html
 
 SECONDS_EACH ?= 60
 fuzz: $(VENV)/ready          ## look for bytes that break a reader, a minute for each (make fuzz SECONDS_EACH=600)

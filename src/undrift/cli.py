@@ -17,10 +17,10 @@ from .command.streams import no_interrupt_is_lost, patient_streams
 from .errors import InputError, StorageError
 from .report import aside
 
-NAMES = ("run", "compare", "advise", "reproduce", "figure", "export", "explain", "partition", "data", "schema", "certs",
-         "serve", "join", "rehearse", "replay", "board")  # fmt: skip
+NAMES = ("demo", "run", "compare", "advise", "reproduce", "figure", "export", "explain", "partition", "data", "schema",
+         "certs", "serve", "join", "rehearse", "replay", "board")  # fmt: skip
 SELDOM = (100_000, 50, 100)  # when Python looks for garbage
-DRAWN_ASIDE = ("run", "compare")  # with figures, for which Matplotlib is imported while JAX is
+DRAWN_ASIDE = ("demo", "run", "compare")  # with figures, for which Matplotlib is imported while JAX is
 COMMANDS = {name: name for name in NAMES} | {"list": "listing"}
 
 
@@ -72,8 +72,10 @@ def _execute(words: list[str]) -> int:
 
         return show_versions()
     if arguments.command is None:
-        parser.print_help()
-        return codes.BAD_INPUT
+        from .command.doors import DOORS
+
+        print(DOORS, end="")
+        return codes.OK  # it was a question, and is answered
     if arguments.command in ("run", "compare") and not arguments.study:
         facts.check_flags(arguments)  # before what takes a while is imported
     with _figures_prepared(arguments):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undrift.report.page.results import compare_document
+from undrift.report.verdict_words import comparison_words
 from undrift.resources import Resources
 from undrift.studies.comparison import Outcome
 from undrift.studies.method import StudyMethod
@@ -120,7 +121,8 @@ def outcome(name: str, rate: float, seeds: int, every: int = 1) -> Outcome:
     history |= {"bytes_up": ones * up * t, "bytes_down": ones * up * t, "gradients": ones * 10 * t}
     history |= {"seconds_computing": ones * 0.1 * t, "seconds_latency": ones * 0.05 * t}
     diverged = np.array([[-1] * seeds, [5] * seeds])
-    return Outcome(name, name, [{"eta": 0.1}, {"eta": 9.0}], list(range(seeds)), history, ones, diverged, 0.1)
+    points, pooled = [{"eta": 0.1}, {"eta": 9.0}], name == "gd"
+    return Outcome(name, name, points, list(range(seeds)), history, ones, diverged, 0.1, pooled=pooled)
 
 
 def comparison(seeds: int = 2, every: int = 1) -> dict[str, Any]:
@@ -137,4 +139,5 @@ def comparison(seeds: int = 2, every: int = 1) -> dict[str, Any]:
     }
     chosen = {"fedlin": {"eta": {"why": "around 1/(6L)"}}}
     outcomes = [outcome(name, rate, seeds, every) for name, rate in names.items()]
+    summary["verdict"] = comparison_words(outcomes)._asdict()
     return compare_document(study, outcomes, chosen, summary, {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from html.parser import HTMLParser
 from importlib import resources
 
@@ -11,12 +12,15 @@ import numpy as np
 import pytest
 from page_cases import comparison, full_document
 
+from undrift.algorithms import METHODS
 from undrift.errors import InputError
+from undrift.report.colours import CONTRAST, DARK_GROUND, contrast, on_dark
 from undrift.report.page import write_page
 from undrift.report.page.check import checked
-from undrift.report.page.palette import CONTRAST, DARK_GROUND, POOL, coloured, contrast, on_dark
+from undrift.report.page.palette import coloured
 from undrift.report.page.script import PAGE, script
-from undrift.report.style import colours
+from undrift.report.style import OTHERS, colours, looks
+from undrift.theory.methods.centralised import GREY
 
 EMPTY = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -151,23 +155,37 @@ def test_bounds_find_their_curves():
     assert alone[0]["of"] is None
 
 
-def test_colours_are_those_of_the_printed_figures_and_differ_within_one():
+def test_looks_are_those_of_the_printed_figures_and_differ_within_one():
     def lines(*labels):
         return {"series": [{"label": label, "of": None, "method": None} for label in labels]}
 
-    first, second = coloured([lines("FedLin", "SCAFFOLD", "FedLin, τ = 5", "mine"), lines("mine", "fedlin #2")])
-    used = {one["label"]: one["colour"][0] for one in first["series"]}
-    assert (used["FedLin"], used["SCAFFOLD"]) == (colours()["fedlin"], colours()["scaffold"])
-    assert len(set(used.values())) == 4
-    assert second["series"][0]["colour"][0] == used["mine"], "a label keeps its colour"
-    many = coloured([lines(*(f"{i}th" for i in range(len(POOL))))])[0]["series"]
-    assert len({one["colour"][0] for one in many}) == len(POOL)
+    labels = ("FedLin", "SCAFFOLD", "FedLin, τ = 5", "mine")
+    first, second = coloured([lines(*labels), lines("mine", "fedlin #2")])
+    printed = looks(["fedlin", "scaffold", "fedlin", "mine"])
+    for one, look in zip(first["series"], printed, strict=True):
+        assert (one["colour"][0], one["variant"]) == (look.colour, look.variant), one["label"]
+    assert printed[0].colour == printed[2].colour == colours()["fedlin"], "variants of a method have its colour"
+    assert second["series"][0]["colour"] == first["series"][3]["colour"], "a label keeps its look"
+    many = coloured([lines(*(f"{i}th" for i in range(len(OTHERS) + len(colours()))))])[0]["series"]
+    assert len({(one["colour"][0], one["dash"]) for one in many}) == len(many)
+
+
+def test_every_method_has_a_colour_and_no_two_but_the_pooled_share_it():
+    shared = Counter(colours()[name] for name in METHODS)
+    assert [colour for colour, count in shared.items() if count > 1] == [GREY]
+    assert not set(OTHERS) & set(colours().values())
+
+
+def test_a_users_method_has_the_same_colour_beside_others():
+    alone, beside = looks(["mine.py:mine"])[0], looks(["fedavg", "feddyn", "mine.py:mine", "fedlin"])[2]
+    assert alone == beside
+    assert len(set(looks(["fedlin"] * 12))) == 12
 
 
 def test_lines_can_be_seen_on_dark_ground():
     style = (resources.files("undrift.report.page") / "style.css").read_text()
     assert f"--card: {DARK_GROUND}" in style
-    assert all(contrast(on_dark(colour), DARK_GROUND) >= CONTRAST for colour in {*POOL, *colours().values()})
+    assert all(contrast(on_dark(colour), DARK_GROUND) >= CONTRAST for colour in {*OTHERS, *colours().values()})
 
 
 def test_document_of_a_comparison():

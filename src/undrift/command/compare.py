@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,9 @@ from ..report.clients import Clients, Roll, clients_of
 from ..report.curves import BoundLine
 from ..report.promise import Promise, promise_of
 from ..report.recorded import write_bounds
-from ..report.tables import compare_table, steps_text
+from ..report.steps_words import steps_words
+from ..report.tables import compare_table
+from ..report.verdict_words import comparison_words
 from ..studies.columns import write_columns
 from ..studies.comparison import Outcome, run_of_best
 from ..studies.entries import Entry, ready
@@ -30,20 +31,20 @@ from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
 from .devices import prepare_devices
 from .directory import PAGE, RunDirectory, continue_with
+from .farewell import SINGLE, after_comparison, say, say_where
 from .live import LiveComparison, exchanges_of, head_of
 from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
 from .talk import Stop, Talk
-
-SINGLE = ("stop", "per_client", "keep_iterates")  # what a grid of runs cannot be told
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """The command."""
     with RunDirectory("compare", arguments.out, arguments.overwrite, arguments.resume) as directory:
-        return _execute(arguments, directory, Talk(arguments.quiet, arguments.json))
+        return execute_in(arguments, directory, Talk(arguments.quiet, arguments.json))
 
 
-def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> int:
+def execute_in(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> int:
+    """The comparison in a directory that somebody holds."""
     study, given = _study(arguments, directory)
     prepare_devices(arguments.devices, {})  # a grid runs as one batch, on one device
     problem = study.make_problem()
@@ -69,7 +70,7 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
     summary = _leave(study, entries, outcomes, promises, served, directory, interrupted, arguments.no_figures)
     _tell(study, outcomes, promises, talk, arguments.json)
     _show_json(summary, arguments.json)
-    talk.note(f"written to {directory.path}")
+    say_where(directory, talk, "" if interrupted else after_comparison(outcomes))
     if interrupted:
         talk.notes.print(f"stopped after {len(outcomes)} of {len(entries)} methods")
         talk.notes.print(continue_with(directory))
@@ -236,7 +237,7 @@ def _draw(
     from ..report.page.results import compare_document
 
     curves = [
-        curve_from(o.label, o.colour or o.name, o.curve(), {name: o.column(name) for name in o.history})
+        curve_from(o.label, o.colour or o.name, o.curve(), {name: o.column(name) for name in o.history}, o.pooled)
         for o in outcomes
         if o.best is not None
     ]
@@ -255,16 +256,12 @@ def _draw(
     )
 
 
-def _steps(study: Study) -> str:
-    """The local steps of all methods, where they do not draw their own."""
-    words = study.run["steps"]
-    said = f"{words['low']}..{words['high']}" if isinstance(words, Mapping) else steps_text(str(words))
-    return "" if study.all_draw_steps else f", τ = {said}"
-
-
 def _tell(study: Study, outcomes: list[Outcome], promises: dict[str, Promise], talk: Talk, as_json: bool) -> None:
     if outcomes and not as_json:
-        talk.results.print(compare_table(outcomes, f"{study.title}, {study.run['rounds']} rounds{_steps(study)}"))
+        talk.results.print(
+            compare_table(outcomes, f"{study.title}, {study.run['rounds']} rounds, {steps_words(study)}")
+        )
+        say(comparison_words(outcomes), talk)
     for outcome in outcomes:
         for line in remarks(outcome, study.run["refine"]):
             talk.note(f"{outcome.label}: {line}")

@@ -14,6 +14,7 @@ from ..engine.stored import Stored, write
 from ..errors import CheckpointError
 from ..report.clients import Clients
 from ..report.promise import Promise
+from ..report.verdict_words import comparison_words
 from ..studies.comparison import TARGETS, Outcome
 from ..studies.study import Study
 
@@ -30,6 +31,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
     colour: str | None = None
     origins: list[str] = []
     numbers: list[str] = []
+    pooled: bool = False
 
 
 class Finished:
@@ -55,6 +57,7 @@ class Finished:
             outcome.colour,
             outcome.origins,
             outcome.numbers,
+            outcome.pooled,
         )
         arrays: dict[str, Any] = {f"column_{name}": column for name, column in outcome.history.items()}
         write(self.path(number), state, {"x": outcome.x, "diverged": outcome.diverged, **arrays})
@@ -89,6 +92,7 @@ class Finished:
             state.colour,
             state.origins,
             state.numbers,
+            state.pooled,
         )
 
 
@@ -132,6 +136,7 @@ def summary_of(
 ) -> dict[str, Any]:
     """Everything of the table and more, for machines; `served`: how well each method's model serves the clients."""
     return {
+        "verdict": comparison_words(outcomes)._asdict(),
         "study": study.words(),
         "seeds": {"run": study.seeds, "data": study.problem.get("data_seed", 0)},
         "resources": resources,
@@ -149,6 +154,7 @@ def _method_summary(outcome: Outcome) -> dict[str, Any]:
     return {
         "method": outcome.name,
         "label": outcome.label,
+        "pooled": outcome.pooled,
         "best": None if outcome.best is None else outcome.points[outcome.best],
         "edges": outcome.edges,
         "grid": outcome.points,

@@ -13,11 +13,13 @@ from ..errors import DivergenceError, Interrupted, StorageError
 from ..report.clients import Clients
 from ..report.promise import Promise, promise_of
 from ..report.recorded import write_bounds
+from ..report.verdict_words import Words, run_words
 from ..studies.entries import Entry
 from ..studies.relative import relative_gap
 from ..studies.study import Study
 from . import codes
 from .directory import PAGE, RunDirectory, continue_with
+from .farewell import say, say_where
 from .talk import Talk
 
 
@@ -59,6 +61,7 @@ def leave(
         "status": end.status,
         "label": entry.label,
         **end.result.summary(),
+        "verdict": words_of(entry, end)._asdict(),
         "study": study.words(),
         "seeds": {"run": entry.runs[0].seed, "data": study.problem.get("data_seed", 0)},
         "chosen": {name: {"value": choice.value, "why": choice.why} for name, choice in entry.chosen.items()},
@@ -80,6 +83,13 @@ def leave(
         raise end.error if isinstance(end.error, StorageError) else refused from refused
 
 
+def words_of(entry: Entry, end: End) -> Words:
+    """The verdict on the run."""
+    lost = None if end.result.diverged is None else end.result.diverged[0]
+    pooled = entry.runs[0].recipe.centralised
+    return run_words(entry.label, entry.method.name, end.result.history, lost, pooled)
+
+
 def _draw(study: Study, entry: Entry, end: End, folder: Path, summary: dict[str, Any], served: Clients | None) -> None:
     from ..report import aside
     from ..report.curves import Drawing, curve_from
@@ -90,20 +100,30 @@ def _draw(study: Study, entry: Entry, end: End, folder: Path, summary: dict[str,
     measure = "gap" if "gap" in history else "loss"
     columns = {name: column[None, :] for name, column in history.items()}
     values = relative_gap(columns["gap"]) if measure == "gap" else columns["loss"]
-    curve = curve_from(entry.label, entry.method.known.colour or entry.method.name, values, columns)
+    method, pooled = entry.method.known.colour or entry.method.name, entry.runs[0].recipe.centralised
+    curve = curve_from(entry.label, method, values, columns, pooled)
     bounds = [] if end.promised is None else end.promised.lines(entry.label, history)
     aside.figures(Drawing.of([curve], study.title, measure, singles=False, bounds=bounds), folder)
     write_page(folder / PAGE, run_document(study, entry, end.result, summary, end.promised, served, end.presence))
 
 
-def tell(entry: Entry, directory: RunDirectory, end: End, talk: Talk, as_json: bool, served: Clients | None) -> None:
-    """What became of it, on the terminal."""
+def tell(
+    entry: Entry,
+    directory: RunDirectory,
+    end: End,
+    talk: Talk,
+    as_json: bool,
+    served: Clients | None,
+    then: str = "",
+) -> None:
+    """What became of it, on the terminal; `served`: how well the clients are, `then`: the command to try next."""
     from ..report.tables import run_table
 
     if not as_json:
         talk.results.print(run_table(entry.label, entry.runs[0].words()["problem"], end.result))
         if served is not None and served.roll.clients > 1:
             talk.results.print(served.table())
+        say(words_of(entry, end), talk)
     if served is not None and served.roll.clients > 1:
         talk.note(served.sentence())
     if end.promised is not None:
@@ -112,7 +132,7 @@ def tell(entry: Entry, directory: RunDirectory, end: End, talk: Talk, as_json: b
         talk.note(f"stopped: {end.result.stopped}")
     if end.result.best is not None:
         talk.note(str(end.result.best))
-    talk.note(f"written to {directory.path}")
+    say_where(directory, talk, then)
     if end.error is not None:
         talk.notes.print(f"undrift: {end.error}")
     if end.status == "interrupted":

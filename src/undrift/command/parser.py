@@ -74,7 +74,8 @@ def build_parser() -> Parser:
         prog="undrift",
         description="Federated optimisation that arrives at the right answer.",
         epilog="examples:\n"
-        "  undrift compare                              the main methods on embedded data: table, figures, CSV\n"
+        "  undrift demo --open                          the main methods on embedded data, and their page in the browser\n"
+        "  undrift compare                              the same; your own problem, methods and grids with flags or a file\n"
         "  undrift run --method fedlin --problem least_squares --rounds 50 --steps 20\n"
         "  undrift reproduce fedlin/fig2                a figure of a paper, and whether its claims hold\n"
         "  undrift advise --problem least_squares       which method, step size and local steps, and why\n"
@@ -97,6 +98,7 @@ def build_parser() -> Parser:
         help="keep compiled programs there, off for nowhere (else $UNDRIFT_COMPILED, else in the user's cache)",
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    _add_demo(commands)
     _add_run(commands)
     _add_compare(commands)
     _add_advise(commands)
@@ -138,6 +140,24 @@ def of_kind(kind: Any) -> Callable[[str], Any]:
 
 
 RUN = {key: of_kind(kind) for key, kind in field_types(RunTable).items()}  # flags that are keys of the table [run]
+
+
+def _add_demo(commands: Any) -> None:
+    demo = _command(
+        commands,
+        "demo",
+        "compare the main methods on handwritten digits that come with undrift",
+        "The study that `undrift compare` runs where nothing is asked for. It ends with a verdict, the path of the page, "
+        "and what to try next.",
+        "  undrift demo\n  undrift demo --open\n  undrift demo --rounds 50 --out runs/demo --overwrite",
+    )
+    demo.add_argument("--rounds", type=RUN["rounds"], metavar="T", help="communication rounds (250)")
+    demo.add_argument("--open", action="store_true", help="show the page in the browser when it is done")
+    demo.add_argument("--out", metavar="DIR", help="the run directory (default: a fresh one under runs/)")
+    demo.add_argument("--overwrite", action="store_true", help="replace the run in DIR")
+    demo.add_argument("--json", action="store_true", help="the summary as JSON on standard output")
+    demo.add_argument("--no-figures", action="store_true", help="write no figures")
+    demo.add_argument("--quiet", action="store_true", help="no progress, no notes")
 
 
 def _add_run(commands: Any) -> None:

@@ -20,6 +20,7 @@ from . import codes
 from .devices import prepare_devices
 from .directory import RunDirectory
 from .ending import End, end_of, leave, shown, tell
+from .farewell import after_run
 from .live import exchanges_of, head_of, live_run
 from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
 from .talk import Stop, Talk
@@ -71,7 +72,8 @@ def finish(
     summary = leave(study, entry, directory, end, arguments.no_figures, served)
     if arguments.store is not None and summary["status"] != "interrupted":  # nobody goes on from the rows
         remove_rows(Path(arguments.store), owner_of(directory.path))
-    tell(entry, directory, end, talk, arguments.json, served)
+    then = "" if end.status == "interrupted" else after_run(study, directory.path, "gap" in end.result.history)
+    tell(entry, directory, end, talk, arguments.json, served, then)
     return shown(summary, arguments.json, end.code)
 
 

@@ -10,7 +10,7 @@ LIBRARIES = ("undrift", "jax", "jaxlib", "numpy", "optax", "scipy", "matplotlib"
 
 def versions() -> dict[str, str]:
     """Versions of undrift, of Python and of the libraries that compute."""
-    found = {"python": platform.python_version()}
+    found = {"undrift": "", "python": platform.python_version()}
     for name in LIBRARIES:
         try:
             found[name] = metadata.version(name)

@@ -11,16 +11,18 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from rich.table import Table
-from rich.text import Text
 
 from .. import files
 from ..advice import Advice, Candidate
 from ..advice.guarantee import Guarantee
 from ..advice.words import duration
+from .colours import BLACK
+from .curves import POOLED
 from .figures import save_figure
 from .labels import Mark, place_labels
 from .plain import LEAST_NAME, plain_table
 from .style import looks
+from .tables import method_cell
 
 HEADS = ("method", "τ", "step", "rounds", "measured", "promised", "MB ↑", "MB ↓", "gradients", "time")
 
@@ -30,7 +32,7 @@ STAR = "*"  # of a promise by certificate
 def advice_table(advice: Advice, title: str) -> Table:
     """One row per method, with its cheapest local steps; the recommended one is marked."""
     how = advice.how if advice.how in ("exact", "estimated") else "not predicted"
-    promises = f"promised: {_promised_how(advice)}, with its own step"
+    promises = f"promised: {_promised_how(advice)}, with its own step{_pooled(advice)}"
     caption = f"rounds: {how}; {promises}; costs to {advice.target_text}. {advice.resources}."
     table = plain_table(title, caption, spare=("MB ↓", "MB ↑", "gradients", "promised"))
     best = advice.best_of_each()
@@ -40,10 +42,15 @@ def advice_table(advice: Advice, title: str) -> Table:
             table.add_column(head, min_width=LEAST_NAME, overflow="fold")
         else:
             table.add_column(head, justify="right", no_wrap=True)
-    for candidate in best:
-        cells = dict(zip(HEADS, _cells(candidate), strict=True))
+    colours = [look.colour for look in looks([one.option.known.colour or one.option.name for one in best])]
+    for candidate, colour in zip(best, colours, strict=True):
+        cells = dict(zip(HEADS, _cells(candidate, colour), strict=True))
         table.add_row(*(cells[head] for head in heads), style="reverse" if _is_best(advice, candidate) else None)
     return table
+
+
+def _pooled(advice: Advice) -> str:
+    return f"; pooled: {POOLED}" if any(one.option.reference for one in advice.best_of_each()) else ""
 
 
 def _promised_how(advice: Advice) -> str:
@@ -56,12 +63,10 @@ def _by_certificate(candidate: Candidate) -> bool:
     return candidate.guarantee is not None and candidate.guarantee.bound.certified
 
 
-def _cells(candidate: Candidate) -> list[Any]:
-    colour = candidate.option.known.colour or "default"
-    name = candidate.label + (" (reference)" if candidate.option.reference else "")
+def _cells(candidate: Candidate, colour: str = BLACK) -> list[Any]:
     costs = candidate.costs
     return [
-        Text(name, style=f"bold {'default' if colour == '#000000' else colour}"),
+        method_cell(candidate.label, colour, candidate.option.reference),
         candidate.local_steps,
         "–" if candidate.step is None else f"{candidate.step:.3g}",
         _predicted(candidate),

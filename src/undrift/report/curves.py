@@ -9,6 +9,8 @@ import numpy as np
 
 from .style import Look, looks
 
+POOLED = "all data in one place"
+
 
 class Curve(NamedTuple):
     """A method's path: several seeds, one row each."""
@@ -18,6 +20,12 @@ class Curve(NamedTuple):
     values: np.ndarray  # (seeds, rounds + 1): relative gap or loss
     costs: dict[str, np.ndarray]  # axis -> (seeds, rounds + 1)
     accuracy: np.ndarray | None = None  # (seeds, rounds + 1), where there are test data
+    pooled: bool = False  # all data in one place
+
+    @property
+    def mark(self) -> str:
+        """What stands beside it."""
+        return f"{self.label} ({POOLED})" if self.pooled else self.label
 
 
 class BoundLine(NamedTuple):
@@ -52,10 +60,11 @@ class Drawing(NamedTuple):
         return cls(curves, looks([curve.name for curve in curves]), title, measure, singles, bounds)
 
 
-def curve_from(label: str, name: str, values: np.ndarray, columns: Any) -> Curve:
+def curve_from(label: str, name: str, values: np.ndarray, columns: Any, pooled: bool = False) -> Curve:
     """A curve from the columns of histories, (seeds, rounds + 1) each."""
     rounds = np.broadcast_to(np.arange(values.shape[-1]), values.shape)
     links = [np.asarray(columns[f"bytes_{link}"]) for link in ("up", "down", "peer") if f"bytes_{link}" in columns]
     total = np.sum(links, axis=0)
     costs = {"rounds": rounds, "bytes": total / 1e6, "gradients": np.asarray(columns["gradients"])}
-    return Curve(label, name, values, costs, np.asarray(columns["accuracy"]) if "accuracy" in columns else None)
+    accuracy = np.asarray(columns["accuracy"]) if "accuracy" in columns else None
+    return Curve(label, name, values, costs, accuracy, pooled)

@@ -150,7 +150,7 @@ def _line(panel: Axes, curve: Curve, look: Look, key: str, measure: str) -> Mark
         zorder=4,
         clip_on=False,
     )
-    return Mark(curve.label, look.colour, float(costs[-1]), float(middle[-1]))
+    return Mark(curve.mark, look.colour, float(costs[-1]), float(middle[-1]))
 
 
 def _bounds(panel: Axes, drawing: Drawing, key: str) -> list[Mark | None]:
@@ -165,7 +165,7 @@ def _bounds(panel: Axes, drawing: Drawing, key: str) -> list[Mark | None]:
         values, costs = line.values[known], costs[known]
         stop = _arrival(values)
         values, costs = np.maximum(values[:stop], FLOOR), costs[:stop]
-        dash, width = ((0, (1.2, 2.2)), 0.9) if line.thin else ((0, (4.5, 2.2)), 1.2)
+        dash, width = ((0, (1.2, 2.2)), 0.8) if line.thin else ((0, (3, 2.2)), 1.0)  # thinner than any curve
         panel.plot(costs, values, color=look.colour, linestyle=dash, linewidth=width, zorder=2)
         found.append(Mark(line.label.removeprefix(f"{line.of}, "), look.colour, float(costs[-1]), float(values[-1])))
     return found

@@ -13,7 +13,10 @@ from rich.text import Text
 from ..engine.grids import LOWER, UPPER
 from ..engine.history import Result
 from ..studies.comparison import ROUNDING, TARGETS, Outcome
+from .colours import on_terminal
+from .curves import POOLED
 from .plain import LEAST_NAME, plain_table
+from .style import looks
 
 EPSILON = "epsilon"  # the column of private methods
 WORST = {
@@ -26,7 +29,9 @@ LONGEST_RANGE = 12  # letters of a range on one line; a longer one takes two, so
 def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
     """One row per method, at its best step size."""
     gap = all(outcome.measure == "gap" for outcome in outcomes)
-    caption = "step: the best of the method's grid."
+    caption = (
+        f"{f'pooled: {POOLED}. ' if any(one.pooled for one in outcomes) else ''}step: the best of the method's grid."
+    )
     if gap:
         caption += " gap: (f − f*)/(f₀ − f*) at the end; 1e-3, 1e-6, 1e-9: the round from which on it stays below."
     spare = ("MB ↓", "MB ↑", "gradients", "1e-3", "1e-9")
@@ -40,8 +45,10 @@ def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
     promised = ["ε"] if any(EPSILON in outcome.history for outcome in outcomes) else []
     for name in ("gap" if gap else "loss", *(["accuracy"] if tested else []), "MB ↑", "MB ↓", "gradients", *promised):
         table.add_column(name, justify="right", no_wrap=True)
-    for outcome in outcomes:
-        table.add_row(*_row(outcome, gap, tested), *(_promise(outcome) for _ in promised))
+    colours = [look.colour for look in looks([outcome.colour or outcome.name for outcome in outcomes])]
+    for outcome, colour in zip(outcomes, colours, strict=True):
+        cell = method_cell(outcome.label, colour, outcome.pooled)
+        table.add_row(cell, *_row(outcome, gap, tested), *(_promise(outcome) for _ in promised))
     return table
 
 
@@ -55,6 +62,12 @@ def _about_grids(outcomes: Sequence[Outcome]) -> str:
     return said
 
 
+def method_cell(label: str, colour: str, pooled: bool) -> Text:
+    """A method's name in its colour, and whether it holds all data in one place."""
+    cell = Text(label, style=f"bold {on_terminal(colour) or 'default'}")
+    return cell.append(" (pooled)", style="not bold dim") if pooled else cell
+
+
 def _promise(outcome: Outcome) -> str:
     """ε at the end, of a private method."""
     if outcome.best is None or EPSILON not in outcome.history:
@@ -63,8 +76,7 @@ def _promise(outcome: Outcome) -> str:
 
 
 def _row(outcome: Outcome, gap: bool, tested: bool) -> list[Any]:
-    colour = outcome.colour or "default"
-    cells: list[Any] = [Text(outcome.label, style=f"bold {'default' if colour == '#000000' else colour}")]
+    cells: list[Any] = []
     if outcome.best is None:
         first = int(np.min(outcome.diverged[outcome.diverged >= 0]))
         costs = ["–"] * (4 if tested else 3)

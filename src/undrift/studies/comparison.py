@@ -15,7 +15,7 @@ from ..engine.history import History, Result
 from ..engine.sweep import SweepObserver, sweep_runs
 from .entries import Entry
 from .method import traced_by
-from .relative import relative_gap
+from .relative import filled, relative_gap
 
 TARGETS = (1e-3, 1e-6, 1e-9)
 ROUNDING = 1e-15  # below this share of the first gap nothing is compared
@@ -37,6 +37,7 @@ class Outcome:
     colour: str | None = None  # that the method's record gives it
     origins: list[str] = dataclasses.field(default_factory=list)  # of every point: asked for, or why it was added
     numbers: list[str] = dataclasses.field(default_factory=list)  # parameters that could be smaller or larger
+    pooled: bool = False  # it holds all data in one place
 
     def __post_init__(self) -> None:
         if not self.origins:
@@ -53,7 +54,7 @@ class Outcome:
         if not np.any(np.isfinite(ends)):
             return None
         near = np.flatnonzero(ends <= max(10 * ROUNDING, float(ends.min())))
-        paths = [float(np.mean(np.log(np.maximum(np.max(_filled(curves[i]), axis=0), ROUNDING)))) for i in near]
+        paths = [float(np.mean(np.log(np.maximum(np.max(filled(curves[i]), axis=0), ROUNDING)))) for i in near]
         return int(near[int(np.argmin(paths))])
 
     @property
@@ -99,7 +100,7 @@ class Outcome:
         """For every seed the first round from which on its relative gap stays at or below the target; None: never."""
         if self.measure != "gap" or self.best is None:
             return [None] * len(self.seeds)
-        return [_arrival(curve, target) for curve in _filled(self.curve())]
+        return [_arrival(curve, target) for curve in filled(self.curve())]
 
     def rounds_to(self, target: float) -> int | None:
         """The round by which at least half of the seeds are there."""
@@ -149,6 +150,7 @@ def play_points(
         entry.method.known.colour,
         [origin] * len(points),
         searched(entry),
+        entry.runs[0].recipe.centralised,
     )
 
 
@@ -177,9 +179,3 @@ def _arrival(curve: np.ndarray, target: float) -> int | None:
     above = np.flatnonzero(curve > target)
     first = 0 if not above.size else int(above[-1]) + 1
     return first if first < curve.size else None
-
-
-def _filled(curves: np.ndarray) -> np.ndarray:
-    """NaN (rounds that were not recorded) take the value before them; infinities stay."""
-    index = np.where(np.isnan(curves), 0, np.arange(curves.shape[-1]))
-    return np.take_along_axis(curves, np.maximum.accumulate(index, axis=-1), axis=-1)

@@ -13,3 +13,13 @@ def relative_gap(gap: np.ndarray) -> np.ndarray:
     """
     first = gap[..., :1]
     return np.where(np.isnan(gap), np.nan, np.maximum(gap, 0)) / np.where(first > 0, first, 1)
+
+
+def filled(curves: np.ndarray) -> np.ndarray:
+    """NaN (rounds that were not recorded) take the value before them; infinities stay.
+
+    >>> filled(np.array([[4.0, np.nan, 1.0, np.nan]]))
+    array([[4., 4., 1., 1.]])
+    """
+    index = np.where(np.isnan(curves), 0, np.arange(curves.shape[-1]))
+    return np.take_along_axis(curves, np.maximum.accumulate(index, axis=-1), axis=-1)

@@ -26,6 +26,7 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
     | key | what it holds |
     |---|---|
     | title, subtitle, command | words; the command is what makes the page again |
+    | verdict | {headline, others, meaning}: what came of it, in words; the page begins with it |
     | versions, seeds | {name: version}; a list |
     | setting | a list of {key, value, source, note}; source is "paper", "ours", "given", "rule" or another word |
     | claims | a list of {sentence, holds, measured, paper, margin, explanation} |
@@ -36,11 +37,11 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
     | presence | what is known of the clients along the run (`report.lanes`) |
     | exchange | rounds as messages (`report.page.exchange`) |
 
-    A series is {label, kind, x, y, low, high, method, of, thin}: kind is "measured" or "bound", x maps axes ("round", "bytes",
-    "gradients", "seconds" or a name of your own) to columns as long as y. Values that are not finite are left out of the
-    curve. `method` chooses the colour, by its name or as "#rrggbb" (the label does where it is missing), `of` the measured
+    A series is {label, kind, x, y, low, high, method, of, thin, pooled}: kind is "measured" or "bound", x maps axes ("round",
+    "bytes", "gradients", "seconds" or a name of your own) to columns as long as y. Values that are not finite are left out of
+    the curve. `method` chooses the look, by its name or as "#rrggbb" (the label does where it is missing), `of` the measured
     series that a bound belongs to (else the one whose label the bound's begins with, else the one before it); `thin` lines are
-    there for comparison. At or below `floor` a value counts as rounding.
+    there for comparison; `pooled` says that all data are in one place. At or below `floor` a value counts as rounding.
 
     >>> import tempfile
     >>> curve = {"label": "fedlin", "kind": "measured", "x": {"round": [0, 1, 2]}, "y": [1.0, 0.1, float("nan")]}

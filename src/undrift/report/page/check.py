@@ -17,6 +17,7 @@ from .lanes import LANE, LANES
 # key -> value where it is missing; `...` where it must be given
 DOCUMENT: dict[str, Any] = {
     "title": ...,
+    "verdict": {},
     "subtitle": "",
     "command": "",
     "versions": {},
@@ -30,11 +31,12 @@ DOCUMENT: dict[str, Any] = {
     "presence": None,
     "exchange": [],
 }
+VERDICT = {"headline": "", "others": "", "meaning": ""}
 SETTING = {"key": ..., "value": ..., "source": "", "note": ""}
 CLAIM = {"sentence": ..., "holds": ..., "measured": None, "paper": None, "margin": None, "explanation": None}
 FIGURE = {"title": ..., "note": "", "y_label": "", "y_scale": "log", "x_scale": None, "floor": None, "series": ...}
 SERIES = {"label": ..., "kind": "measured", "x": ..., "y": ..., "low": None, "high": None, "method": None, "of": None,
-          "thin": False}  # fmt: skip
+          "thin": False, "pooled": False}  # fmt: skip
 TABLE = {"title": ..., "note": "", "columns": ..., "rows": ...}
 PICTURE = {"title": ..., "note": "", "svg_or_png_path": ...}
 MEDIA = {".svg": "image/svg+xml", ".png": "image/png"}
@@ -50,6 +52,9 @@ def checked(document: Mapping[str, Any]) -> dict[str, Any]:
     page = _keys(document, DOCUMENT, "page")
     for key in ("title", "subtitle", "command"):
         _words(page[key], key)
+    page["verdict"] = _keys(page["verdict"], VERDICT, "verdict")
+    for key, words in page["verdict"].items():
+        _words(words, f"verdict.{key}")
     if not isinstance(page["versions"], Mapping):
         raise InputError(f"versions: give a dictionary {{name: version}}, got {page['versions']!r}")
     page["seeds"] = list(_list(page["seeds"], "seeds"))

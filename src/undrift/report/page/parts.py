@@ -47,7 +47,18 @@ def text(value: Any) -> str:
 def header(page: Mapping[str, Any]) -> str:
     subtitle = f'<p class="subtitle">{text(page["subtitle"])}</p>' if page["subtitle"] else ""
     links = "".join(f'<a href="#{anchor}">{name}</a>' for name, anchor, _ in _contents(page))
-    return f'<h1>{text(page["title"])}</h1>{subtitle}<nav aria-label="Contents">{links}</nav>'
+    title = f"<h1>{text(page['title'])}</h1>"
+    return f'{_verdict(page["verdict"])}{title}{subtitle}<nav aria-label="Contents">{links}</nav>'
+
+
+def _verdict(words: Mapping[str, str]) -> str:
+    """What came of it, before everything else."""
+    if not words["headline"]:
+        return ""
+    shown = {key: text(entry).replace(" %", "&nbsp;%") for key, entry in words.items() if entry}
+    rest = " ".join(shown[key] for key in ("others", "meaning") if key in shown)
+    below = f'<p class="note">{rest}</p>' if rest else ""
+    return f'<div class="verdict" id="verdict"><p>{shown["headline"]}</p>{below}</div>'
 
 
 def _contents(page: Mapping[str, Any]) -> list[tuple[str, str, Callable[[], str]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ...studies.relative import relative_gap
 from ...studies.study import HIDDEN, Study
 from ..clients import Clients, value_text
 from ..promise import Promise
+from ..steps_words import steps_words
 from ..tables import compare_table, run_table, step_text
 from .exchange import exchange_of
 from .labels import LABELS
@@ -46,6 +47,7 @@ def compare_document(
     """
     arrived = [outcome for outcome in outcomes if outcome.best is not None]
     histories = [(o.label, o.colour or o.name, {name: o.column(name) for name in o.history}) for o in arrived]
+    pooled = {outcome.label for outcome in outcomes if outcome.pooled}
     seeds = summary["seeds"]["run"]
     note = "Each method at the best step size of its grid."
     if len(seeds) > 1:
@@ -55,13 +57,14 @@ def compare_document(
     labels = [outcome.label for outcome in outcomes]
     return {
         "title": f"{listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on {study.problem['name']}",
+        "verdict": summary.get("verdict", {}),
         "subtitle": _subtitle(study, study.run["rounds"], summary),
         "command": summary["command"],
         "versions": summary["versions"],
         "seeds": seeds,
         "setting": setting_rows(study, chosen, summary["resources"]),
         "claims": [promised.claim() for promised in promises.values()],
-        "figures": _with_promises(_figures(histories, note), promises, {o.label: o.result() for o in arrived}),
+        "figures": _with_promises(_figures(histories, note, pooled), promises, {o.label: o.result() for o in arrived}),
         "tables": [
             _from_terminal(compare_table(outcomes, "Results")),
             *_suffering(served or {}),
@@ -89,6 +92,7 @@ def run_document(
     columns = {name: column[None, :] for name, column in result.history.items()}
     return {
         "title": f"{label} on {study.problem['name']}",
+        "verdict": summary.get("verdict", {}),
         "subtitle": _subtitle(study, result.rounds, summary),
         "command": summary["command"],
         "versions": summary["versions"],
@@ -96,7 +100,7 @@ def run_document(
         "setting": setting_rows(study, {label: summary["chosen"]}, summary["resources"]),
         "claims": [] if promise is None else [promise.claim()],
         "figures": _with_promises(
-            _figures([(label, colour, columns)], ""),
+            _figures([(label, colour, columns)], "", {label} if entry.runs[0].recipe.centralised else set()),
             {} if promise is None else {label: promise},
             {label: result},
         ),
@@ -150,7 +154,7 @@ def _with_promises(
                     "thin": line.thin,
                 }
             )
-    note = " Dashed: what is promised." if bounds else ""
+    note = " Thin dashes: what is promised." if bounds else ""
     if any(promise.bound.subject == "sq_distance" for promise in promises.values()):
         note += " Of ‖xₜ − x*‖² it is drawn as f − f* ≤ (L/2)‖xₜ − x*‖²."
     return [
@@ -161,7 +165,9 @@ def _with_promises(
     ]
 
 
-def _figures(histories: Sequence[tuple[str, str, Mapping[str, np.ndarray]]], note: str) -> list[dict[str, Any]]:
+def _figures(
+    histories: Sequence[tuple[str, str, Mapping[str, np.ndarray]]], note: str, pooled: Collection[str]
+) -> list[dict[str, Any]]:
     """What was recorded of all methods: how far they came, the gradient, the drift."""
     if not histories:
         return []
@@ -171,7 +177,7 @@ def _figures(histories: Sequence[tuple[str, str, Mapping[str, np.ndarray]]], not
     private = ["epsilon"] if any("epsilon" in columns for _, _, columns in histories) else []
     for name in [*names, *(name for name in ("grad_norm", "drift") if name in shared), *private]:
         series = [_series(label, method, name, columns) for label, method, columns in histories if name in columns]
-        kept = [one for one in series if one is not None]
+        kept = [{**one, "pooled": one["label"] in pooled} for one in series if one is not None]
         if kept and (name != "drift" or any(np.any(np.asarray(one["y"]) > 0) for one in kept)):
             title, y_label, y_scale = LABELS[name]
             if name == "gap":
@@ -286,7 +292,7 @@ def listed(names: Sequence[str]) -> str:
 def subtitle_of(study: Study, rounds: int, *more: str) -> str:
     """The problem's arguments and the rounds, in a line."""
     inside = [f"{key} = {entry}" for key, entry in study.problem.items() if key not in HIDDEN]
-    return ", ".join([*inside, f"{rounds} rounds", *more])
+    return ", ".join([*inside, steps_words(study), f"{rounds} rounds", *more])
 
 
 def _subtitle(study: Study, rounds: int, summary: Mapping[str, Any]) -> str:

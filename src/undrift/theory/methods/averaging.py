@@ -72,8 +72,8 @@ FEDAVG = Known(
     rule="1/(6LK) (SSL paper, (80), (81), (108), (119))",
     colour="#E69F00",
 )
-SFLV1 = Known(step=_fedavg_step, rule=FEDAVG.rule)
-SFLV2 = Known()  # no theorem is known
+SFLV1 = Known(step=_fedavg_step, rule=FEDAVG.rule, colour="#AA4499")
+SFLV2 = Known(colour="#CC6677")  # no theorem is known
 
 
 def _fedprox_step(run: Run) -> Chosen:

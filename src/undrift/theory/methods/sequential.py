@@ -57,9 +57,11 @@ SEQUENTIAL_FL = Known(
     variants={"corrected": lambda problem: [{"corrected": True}]},
     with_settings=lambda given: CORRECTED if _is_corrected(given) else None,
     rule="1/(6LMK) (SSL paper, (6), (7))",
+    colour="#117733",
 )
 SSL = Known(
     step=_step,
     rule=SEQUENTIAL_FL.rule,
     with_settings=lambda given: SSL_CORRECTED if _is_corrected(given) else None,
+    colour="#332288",
 )

@@ -158,8 +158,8 @@ class Drawing {
     if (arrived >= 0 && stop === arrived + 1 && s.kind === "measured" && words.length) dots.push([x, y]);
     const bound = s.kind === "bound";
     svg("path", {
-      d: words.join(""), fill: "none", stroke: colour, "stroke-width": s.thin ? 1.1 : bound ? 1.6 : 2,
-      "stroke-linejoin": "round", "stroke-linecap": bound ? "butt" : "round", ...(bound ? {"stroke-dasharray": s.thin ? "2 4" : "6 4"} : {}),
+      d: words.join(""), fill: "none", stroke: colour, "stroke-width": s.thin ? 1 : bound ? 1.3 : 2,
+      "stroke-linejoin": "round", "stroke-linecap": bound || s.dash ? "butt" : "round", ...dashesOf(s),
     }, group);
     for (const [cx, cy] of dots) svg("circle", {cx, cy, r: 3.2, fill: colour}, group);
   }
@@ -219,7 +219,7 @@ class Drawing {
     svg("text", {x: 0, y: 18, "font-size": "17", "font-weight": "600", fill: LIGHT.ink}, inner, this.given.title);
     names.forEach((s, i) => {
       const [a, b] = places[i];
-      svg("line", {x1: a, x2: a + 24, y1: b - 4, y2: b - 4, stroke: s.colour[0], "stroke-width": s.thin ? 1.2 : 2.5, ...(s.kind === "bound" ? {"stroke-dasharray": s.thin ? "2 3" : "5 3"} : {})}, inner);
+      svg("line", {x1: a, x2: a + 24, y1: b - 4, y2: b - 4, stroke: s.colour[0], "stroke-width": s.thin ? 1.2 : s.kind === "bound" ? 1.6 : 2.5, ...dashesOf(s)}, inner);
       svg("text", {x: a + 31, y: b, fill: LIGHT.ink}, inner, s.label);
     });
     picture.removeAttribute("aria-hidden");

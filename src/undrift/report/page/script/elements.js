@@ -26,7 +26,9 @@ function widthOf(text, size) { ruler.font = `${size}px ${FONT}`; return ruler.me
 
 function button(label, act, attributes = {}) { return html("button", {type: "button", onclick: act, ...attributes}, label); }
 
-function swatchOf(s) { return "swatch" + (s.kind === "bound" ? " bound" : "") + (s.thin ? " thin" : ""); }
+function swatchOf(s) { return "swatch" + (s.kind === "bound" ? " bound" : s.dash ? ` dash-${s.variant}` : "") + (s.thin ? " thin" : ""); }
+
+function dashesOf(s) { return s.kind === "bound" ? {"stroke-dasharray": s.thin ? "2 4" : "4 3.5"} : s.dash ? {"stroke-dasharray": s.dash} : {}; }
 
 function toggle(label, act, pressed, attributes = {}) {
   return button(label, act, {"aria-pressed": String(pressed), ...attributes});

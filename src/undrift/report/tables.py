@@ -39,8 +39,8 @@ def compare_table(outcomes: Sequence[Outcome], title: str) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     colours = [look.colour for look in looks([outcome.colour or outcome.name for outcome in outcomes])]
     for outcome, colour in zip(outcomes, colours, strict=True):
-        name = method_cell(outcome.label, colour, outcome.pooled)
-        table.add_row(name, *_row(outcome, gap, tested), *(_promise(outcome) for _ in promised))
+        cell = method_cell(outcome.label, colour, outcome.pooled)
+        table.add_row(cell, *_row(outcome, gap, tested), *(_promise(outcome) for _ in promised))
     return table
 
 

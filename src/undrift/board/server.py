@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import webbrowser
@@ -18,16 +19,13 @@ from .guard import is_loopback, names_of
 def listening(host: str, port: int) -> socket.socket:
     """A socket at this address; port 0: a free one."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        made = socket.socket(family, kind, protocol)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)  # whoever comes before the server is ready waits
     except OSError as error:
         raise InputError(
             f"the board cannot listen at {host}, port {port}: {error.strerror or error}; choose another with --port (0: any "
             "that is free), or another --host"
         ) from error
-    return made
 
 
 def serve(root: Path, host: str, port: int, guarded: bool, tell: Callable[[str], None], show: bool) -> None:
@@ -51,7 +49,8 @@ def serve(root: Path, host: str, port: int, guarded: bool, tell: Callable[[str],
             h11_max_incomplete_event_size=16384,
             limit_concurrency=256,
         )
-        Server(config, lambda: setattr(app.state.board, "over", True)).run(sockets=[place])
+        with contextlib.suppress(KeyboardInterrupt):  # which is how it ends
+            Server(config, lambda: setattr(app.state.board, "over", True)).run(sockets=[place])
 
 
 class Server(uvicorn.Server):

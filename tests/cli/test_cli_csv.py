@@ -28,7 +28,7 @@ def patients(seed: int = 0, rows: int = 60) -> str:
         age = int(rng.integers(20, 80))
         ill = "yes" if age + rng.normal(0, 20) > 50 else "no"
         lines.append(
-            f"{'nord süd west'.split()[row % 3]},{age},{'abc'[rng.integers(3)]},{rng.integers(1, 9) / 2},{ill}"
+            f"{['nord', 'süd', 'west'][row % 3]},{age},{'abc'[rng.integers(3)]},{rng.integers(1, 9) / 2},{ill}"
         )
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""Make the four files in data/ from the UCI heart disease data: `python prepare.py` (downloads them, or reads $UNDRIFT_DATA).
+"""Make the four files in data/ from the UCI heart disease data, which come with undrift: `python prepare.py`.
 
 Kept are the features that all four hospitals have recorded, and the patients of whom all of these are known. Kinds of chest
 pain and of ECG become columns of 0 and 1. A patient has the disease if the diagnosis is 1 to 4.

@@ -44,6 +44,10 @@ NotNegative = Annotated[float, Meta(ge=0)]
 Failures = Annotated[float, Meta(ge=0, lt=1, extra={"rule": "a probability in [0, 1)"}, examples=[0.1])]
 DEEPEST = 8  # tables in tables: no input needs more
 LONGEST = 120  # letters of a value that a complaint repeats
+MISSING = frozenset(
+    {"", "?", "na", "n/a", "nan", "null", "none"}
+)  # cells of a table that hold no value, in small letters
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")  # in a cell of a table
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
 

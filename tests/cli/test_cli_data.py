@@ -32,7 +32,7 @@ def test_list(cli):
     found = cli("data", "--json").json
     assert [row["name"] for row in found] == [entry.name for entry in catalogue()]
     places = {row["name"]: row["where"] for row in found}
-    assert places.pop("digits") == "embedded"
+    assert [places.pop(name) for name in ("digits", "heart", "diabetes")] == ["embedded"] * 3
     assert set(places.values()) == {"absent"}
     table = cli("data").out
     assert "undrift data fetch mnist" in table
@@ -84,10 +84,10 @@ def test_fetch(cli, monkeypatch):
     assert said.code == 0
     assert "nothing to fetch" in said.out
     monkeypatch.setattr("undrift.data.download.pooch.HTTPDownloader", _no_network)
-    said = cli("data", "fetch", "heart", "--json")
+    said = cli("data", "fetch", "fmnist", "--json")
     assert said.code == ABSENT
     assert "could not be fetched" in said.err
-    said = cli("run", "--method", "fedavg", "--problem", "network:data=heart")
+    said = cli("run", "--method", "fedavg", "--problem", "network:data=fmnist")
     assert said.code == ABSENT
 
 

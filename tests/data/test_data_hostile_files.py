@@ -22,7 +22,7 @@ from data_helpers import idx_bytes
 from pickle_parts import BYTES, DEADLY, RECONSTRUCT, array, batch, dtype, name, number, text
 
 from undrift import data
-from undrift.data import archives, cifar, formats
+from undrift.data import archives, cifar, formats, sources
 
 
 def cifar_folder(folder: Path, content: bytes) -> Path:
@@ -242,7 +242,7 @@ def test_a_tar_bomb_is_refused_by_its_declared_and_by_its_actual_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "cifar-10-python.tar.gz"
-    monkeypatch.setattr(cifar, "LARGEST_BATCH", 10**6)
+    monkeypatch.setitem(sources._CIFAR, "cifar10", cifar.CIFAR10._replace(largest=10**6))
     path.write_bytes(gzip.compress(tar_bytes([member("data_batch_1", bytes(10**6 + 1))])))
     with pytest.raises(data.DataError, match="data_batch_1 must be at most 1 MB, it has 1 MB"):
         data.load("cifar10", data_dir=tmp_path)

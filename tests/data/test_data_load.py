@@ -295,7 +295,7 @@ def test_nothing_found_says_what_to_do(tmp_path: Path) -> None:
 def test_status_of_every_entry(tmp_path: Path, images: dict[str, np.ndarray]) -> None:
     write_npz(tmp_path, images)
     found = {e.name: data.status(e.name, data_dir=tmp_path) for e in data.catalogue()}
-    assert {name for name, s in found.items() if s.where != "absent"} == {"digits", "mnist"}
+    assert {name for name, s in found.items() if s.where != "absent"} == {"digits", "diabetes", "heart", "mnist"}
     assert "fetch it, or put" in found["fmnist"].advice
     assert "preprocess.sh" in found["femnist"].advice
     assert all(s.advice for s in found.values() if s.where == "absent")

@@ -12,12 +12,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from undrift.data.checks import Floats
+from undrift.gate import MISSING, NUMBER
 
-MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})  # in small letters
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 MOST_CATEGORIES = 50  # of a column that is taken as a category and not as free text
 TRUTHS: Mapping[str, float] = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}  # in small letters
-_DECIMAL_COMMA = re.compile(r"[+-]?([0-9]+,?[0-9]*|,[0-9]+)([eE][+-]?[0-9]+)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?([0-9]+,[0-9]*|,[0-9]+)([eE][+-]?[0-9]+)?")
 _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?"
     r"|\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})([T ]\d{1,2}:\d{2}(:\d{2})?)?"

@@ -13,10 +13,10 @@ import numpy as np
 
 from undrift import memory
 from undrift.data.archives import LARGEST, opened
-from undrift.data.columns import NUMBER, Column, cell
+from undrift.data.columns import Column, cell
 from undrift.data.errors import DataError
 from undrift.data.table import Encoding, Separator, Table, named
-from undrift.gate import shown
+from undrift.gate import NUMBER, shown
 
 MARKS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 MOST_COLUMNS = 20_000

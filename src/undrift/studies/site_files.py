@@ -21,13 +21,11 @@ import numpy as np
 
 from .. import memory
 from ..errors import InputError, unknown
-from ..gate import shown
+from ..gate import MISSING, NUMBER, shown
 from ..problems.arrays import real
 
 FORMS = (".csv", ".npz")
-MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 MEND = "fill it in, or leave the sample out"
 
 
@@ -236,7 +234,7 @@ def _columns(header: list[str], path: Path, expected: Expected) -> tuple[list[in
         raise InputError(
             f"{path}, line 1: columns are separated by commas, got {shown(header[0])}: save it with commas"
         )
-    if all(_NUMBER.fullmatch(name) for name in header):
+    if all(NUMBER.fullmatch(name) for name in header):
         raise InputError(
             f"{path} must begin with a line of column names, got {shown(','.join(header))}: write them there"
         )
@@ -264,7 +262,7 @@ def _number(text: str, path: Path, line: int, column: str) -> float:
     text = text.strip()
     if text.lower() in MISSING:
         raise InputError(f"{path}, line {line}, column {column!r}: the value is missing (got {text!r}): {MEND}")
-    number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    number = float(text) if NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(number):
         raise InputError(
             f"{path}, line {line}, column {column!r} must be a finite number, got {shown(text)}: write it as a number, with a "

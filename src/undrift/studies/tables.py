@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import InputError, unknown
-from ..gate import Count, NotNegative, Seed, shown
+from ..gate import NUMBER, Count, NotNegative, Seed, shown
 from ..problems.base import Problem
 from .federated import Parts, federated
 from .schema import Partition
@@ -271,8 +271,6 @@ def _details(found: Features, target: Target) -> dict[str, Any]:
 
 def _number(word: str) -> str | int | float:
     """A label as it is meant: numbers are numbers."""
-    from ..data.columns import NUMBER
-
     if not NUMBER.fullmatch(word):
         return word
     return int(float(word)) if float(word).is_integer() else float(word)

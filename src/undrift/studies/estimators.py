@@ -130,7 +130,9 @@ def parameters(net: Model, x: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
     found = {}
     for layer, entry in zip(net.layers, tree, strict=True):
         named = zip(("weight", "bias"), entry, strict=False) if isinstance(entry, tuple) else [("bias", entry)]
-        own = {name: np.asarray(value) for name, value in named if not isinstance(value, tuple)}  # () where there is none
+        own = {
+            name: np.asarray(value) for name, value in named if not isinstance(value, tuple)
+        }  # () where there is none
         if own:
             found[layer.name] = own
     return found

@@ -55,7 +55,8 @@ def _lines(agreement: Agreement, width: int) -> Iterator[str]:
 def _evaluation(agreement: Agreement) -> str:
     run = agreement.preview
     often = "every round" if run.record_every == 1 else f"every {run.record_every} rounds"
-    return f"after {often} the server sends the model; the site answers with its loss and its gradient there"
+    told = ", its accuracy where there is one" if run.per_client else ""
+    return f"after {often} the server sends the model; the site answers with its loss{told} and its gradient there"
 
 
 def _learns(agreement: Agreement) -> str:

@@ -128,7 +128,7 @@ def run_table(label: str, problem: str, result: Result) -> Table:
     steps = f", τ = {steps_text(result.setting['steps'])}" if "steps" in result.setting else ""
     worst = next((name for name in WORST if name in history), None)
     caption = None if worst is None else f"worst: {WORST[worst]} (column {worst})."
-    spare = ("MB down", "MB up", "grad_norm", "drift", "gradients")
+    spare = ("MB down", "MB up", "grad_norm", "drift", "gradients", *(("loss",) if "gap" in history else ()))
     table = plain_table(f"{label}{steps}, on {problem.strip('<>')}", caption, spare)
     measured = [name for name in ("gap", "loss", "accuracy", "grad_norm", "drift") if name in history][:3]
     measured += [] if worst is None else [worst]

@@ -129,10 +129,12 @@ def parameters(net: Model, x: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
         tree = unraveler(net, str(x.dtype))(jax.numpy.asarray(x))
     found = {}
     for layer, entry in zip(net.layers, tree, strict=True):
-        named = zip(("weight", "bias"), entry, strict=True) if isinstance(entry, tuple) else [("bias", entry)]
-        kept = {name: np.asarray(value) for name, value in named if not isinstance(value, tuple)} if entry != () else {}
-        if kept:
-            found[layer.name] = kept
+        named = zip(("weight", "bias"), entry, strict=False) if isinstance(entry, tuple) else [("bias", entry)]
+        own = {
+            name: np.asarray(value) for name, value in named if not isinstance(value, tuple)
+        }  # () where there is none
+        if own:
+            found[layer.name] = own
     return found
 
 

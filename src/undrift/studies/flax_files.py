@@ -87,7 +87,7 @@ def program_of(model: Trained, stem: str, data: str) -> str:
         lines += [
             f'mean = self.variable("scaling", "mean", jnp.zeros, {entries}).value',
             f'scale = self.variable("scaling", "scale", jnp.ones, {entries}).value',
-            "x = (x - mean) / scale",
+            "x = (x - mean[None, :]) / scale[None, :]",
         ]
     if meaning.net is None:
         lines += ['return nn.Dense(1, name="linear")(x)[:, 0]']
@@ -178,5 +178,5 @@ def _pool(layer: MaxPool) -> list[str]:
     lines = ["x = nn.max_pool(x, (2, 2), strides=(2, 2))"]
     if layer.fan_in is None:
         return lines
-    bias = f'self.param("{layer.name}_bias", nn.initializers.zeros, (x.shape[-1],))'
+    bias = f'self.param("{layer.name}_bias", nn.initializers.zeros, (x.shape[-1],)).reshape(1, 1, 1, -1)'
     return lines + _activated(f"x + {bias}", layer.relu)

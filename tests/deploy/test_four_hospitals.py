@@ -1,0 +1,98 @@
+"""The tutorial "Four hospitals": its own commands in its own order, for real, on a free port, and its own Python."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from test_hospitals import EXAMPLE, PATIENCE, ROOT, free_port
+
+PAGE = ROOT / "docs" / "tutorials" / "four-hospitals.md"
+TUTORIAL = PAGE.read_text(encoding="utf-8")
+COMMANDS = re.findall(r"```bash\n(.*?)\n```", TUTORIAL, re.DOTALL)
+PROGRAM = "\n".join(re.findall(r"```python\n(.*?)```", TUTORIAL, re.DOTALL))
+TABLE = re.findall(r"^ (\w+) +(\d+) +10 +(\S+) +(\S+) %", TUTORIAL, re.MULTILINE)
+TOGETHER = ("serve", "join")
+
+
+def test_links_of_the_tutorial_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#]+)", TUTORIAL):
+        assert (PAGE.parent / target).exists(), target
+
+
+def test_from_files_to_a_deployed_model(tmp_path, monkeypatch):
+    place = Path(shutil.copytree(EXAMPLE, tmp_path / "hospitals"))
+    monkeypatch.chdir(place)
+    port, at_once, said = free_port(), [], {}
+    with contextlib.ExitStack() as ended:
+        for command in [*COMMANDS, "end"]:
+            words = shlex.split(command.replace("8443", str(port)))
+            if at_once and words[1:2] not in [[name] for name in TOGETHER]:
+                for number, (process, log) in enumerate(at_once):
+                    assert process.wait(PATIENCE) == 0, log.read_text()
+                    said[f"{number}"] = log.read_text()
+                at_once = []
+            if command == "end":
+                break
+            assert words[0] == "undrift"
+            log = place / f"{len(said)}-{len(at_once)}.log"
+            process = _started(words, log)
+            ended.callback(_end, process)
+            if words[1] in TOGETHER:
+                at_once.append((process, log))
+            else:
+                assert process.wait(PATIENCE) == 0, f"{command}\n{log.read_text()}"
+                said[command] = log.read_text()
+    _check_results(said)
+
+
+def _started(words: list[str], log: Path) -> subprocess.Popen:
+    with log.open("w") as file:
+        return subprocess.Popen([sys.executable, "-m", *words], stdout=file, stderr=subprocess.STDOUT)
+
+
+def _end(process: subprocess.Popen) -> None:
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+
+
+def _check_results(said: dict[str, str]) -> None:
+    summary, deployed = (json.loads(Path(f"runs/{name}/summary.json").read_text()) for name in ("heart", "deployed"))
+    shown = {name: (int(size), loss, right) for name, size, loss, right in TABLE}
+    assert list(shown) == ["va", "cleveland", "hungary", "switzerland"]
+    for one in summary["clients"]["listed"]:
+        assert shown[one["name"]] == (one["samples"], f"{one['loss_per_sample']:.3e}", f"{100 * one['accuracy']:.1f}")
+    for here, there in zip(summary["clients"]["listed"], deployed["clients"]["listed"], strict=True):
+        assert {key: here[key] for key in ("name", "samples", "steps")} == {
+            key: there[key] for key in ("name", "samples", "steps")
+        }
+        assert here["loss"] == pytest.approx(there["loss"], rel=1e-9)
+        assert here["accuracy"] == there["accuracy"]
+    resumed = said["undrift run --out runs/heart --resume"]
+    assert "nothing to resume" in resumed
+    early = json.loads(Path("runs/early/summary.json").read_text())
+    assert early["stopped"] is not None
+    assert early["best_round"]["kept"]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(compile(PROGRAM, PAGE.name, "exec"), {})
+    for line in out.getvalue().splitlines():
+        name, right = line.split()[:2]
+        assert right == f"{shown[name][2]}%"
+    near, far = joblib.load("heart.joblib"), joblib.load("runs/deployed/model.joblib")
+    np.testing.assert_allclose(far[-1].coef_, near[-1].coef_, atol=1e-10)
+    card = Path("runs/deployed/model-card.md").read_text()
+    assert "Deployed under the contract" in card
+    assert "852 in all" in card
+    assert "runs/advice" not in card
+    assert Path("runs/advice/advice.md").exists()

@@ -57,6 +57,11 @@ class Model:
         """Whether training draws: it has dropout."""
         return any(isinstance(layer, Dropout) and layer.rate > 0 for layer in self.layers)
 
+    @property
+    def tokens(self) -> bool:
+        """Whether inputs are whole numbers that the first layer looks up."""
+        return False
+
     def apply(self, params: Params, images: Array, key: Array | None = None) -> Array:
         """Logits (batch, classes) of images (batch, height, width, channels), in the dtype of the parameters.
 

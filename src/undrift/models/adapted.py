@@ -19,6 +19,7 @@ from ..errors import InputError
 from .layers import Shape
 from .parts import SAMPLES, Function, Part, missing, program
 
+NOTHING = jax.ShapeDtypeStruct((), "float32")
 TOKENS = "int32"  # the dtype of inputs that are whole numbers and stay so
 
 
@@ -42,7 +43,7 @@ class Adapted:
     input: Shape
     dtype: str = "float32"
     tokens: bool = False  # inputs are whole numbers
-    output: jax.ShapeDtypeStruct = jax.ShapeDtypeStruct((), "float32")  # of one sample
+    output: jax.ShapeDtypeStruct = NOTHING  # of one sample
     whole: Whole | None = None  # of a sequence that was taken apart
     paper_cut: ClassVar[None] = None
 
@@ -109,7 +110,8 @@ class Adapted:
                 )
             ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
             pieces = zip(np.split(flat, ends), leaves, strict=True)
-            trees: tuple[Any, ...] = structure.unflatten([jnp.asarray(p.reshape(s.shape), s.dtype) for p, s in pieces])
+            arrays = [jnp.asarray(piece.reshape(shape.shape), shape.dtype) for piece, shape in pieces]
+            trees: tuple[Any, ...] = jax.tree.unflatten(structure, arrays)
             return trees
 
     def split(self, cut: int | None = None) -> tuple[Adapted, Adapted]:
@@ -118,7 +120,9 @@ class Adapted:
         client = replace(self, name=f"{self.name}[:{cut}]", parts=self.parts[:cut], whole=None)
         crossing = self._before(cut)
         whole = not jnp.issubdtype(crossing.dtype, jnp.floating)
-        server = replace(client, name=f"{self.name}[{cut}:]", parts=self.parts[cut:], input=crossing.shape, tokens=whole)
+        server = replace(
+            client, name=f"{self.name}[{cut}:]", parts=self.parts[cut:], input=crossing.shape, tokens=whole
+        )
         return replace(client, output=crossing), server
 
     def split_params(self, params: Sequence[Any], cut: int | None = None) -> tuple[Any, Any]:
@@ -280,7 +284,9 @@ def library_of(model: Any) -> str | None:
     """
     if isinstance(model, list):
         return next(filter(None, map(library_of, model)), None)
-    if isinstance(model, tuple) and not hasattr(model, "_fields"):  # (module, state) of Equinox, (module, variables) of Linen
+    if isinstance(model, tuple) and not hasattr(
+        model, "_fields"
+    ):  # (module, state) of Equinox, (module, variables) of Linen
         return library_of(model[0]) if len(model) == 2 else None
     kinds = model.__mro__ if isinstance(model, type) else type(model).__mro__
     roots = {kind.__module__.partition(".")[0] for kind in kinds}
@@ -300,9 +306,7 @@ def _parts(given: list[Any], made: Callable[[Any], Part], each: bool) -> list[Pa
     return [Function(one, each) if len(given) > 1 and _plain(one) else made(one) for one in given]
 
 
-def _assembled(
-    parts: list[Part], input: Shape, dtype: DTypeLike | None, tokens: bool, whole: Any = None
-) -> Adapted:
+def _assembled(parts: list[Part], input: Shape, dtype: DTypeLike | None, tokens: bool, whole: Any = None) -> Adapted:
     """The parts in order, each tried on what the one before it returns."""
     if not parts:
         raise InputError("a list of modules names at least one, got none")

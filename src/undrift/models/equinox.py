@@ -31,8 +31,9 @@ class Equinox(Part):
             module = module[0]  # of make_with_state: the layer that keeps the state is named below
         if isinstance(module, type):
             raise InputError(
-                f"the Equinox module {module.__name__} is a class: give an instance, {module.__name__}(…, key=jax.random.key(0)), "
-                f"or a function that makes one afresh for every seed: from_equinox(lambda key: {module.__name__}(…, key=key), input=…)"
+                f"the Equinox module {module.__name__} is a class: give an instance, {module.__name__}(…, "
+                "key=jax.random.key(0)), or a function that makes one afresh for every seed: from_equinox(lambda key: "
+                f"{module.__name__}(…, key=key), input=…)"
             )
         self.make: Callable[[Array], Any] | None = None if isinstance(module, eqx.Module) else module
         if self.make is not None:

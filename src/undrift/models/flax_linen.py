@@ -65,7 +65,9 @@ class Linen(Part):
     def _only_params(self, variables: Any) -> Any:
         tree = dict(variables) if isinstance(variables, Mapping) else {}
         if not tree or (PARAMS not in tree and not all(isinstance(v, Mapping) for v in tree.values())):
-            raise InputError(f"the variables of {self} are what its init returns, {{'params': …}}; got {variables!r:.80}")
+            raise InputError(
+                f"the variables of {self} are what its init returns, {{'params': …}}; got {variables!r:.80}"
+            )
         for collection, content in tree.items():
             if collection != PARAMS and jax.tree.leaves(content):
                 paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(content)[0]]

@@ -10,7 +10,7 @@ from flax import nnx
 from jax import Array
 
 from ..errors import InputError
-from .parts import Part, modes, parameters, place, refuse_state
+from .parts import Part, modes, parameters, refuse_state
 
 RNGS = "rngs"
 
@@ -27,10 +27,13 @@ class NNX(Part):
         if isinstance(module, type):
             raise InputError(
                 f"the Flax module {module.__name__} is a class: give an instance, {module.__name__}(…, rngs=nnx.Rngs(0)), or a "
-                f"function that makes one afresh for every seed: from_flax(lambda rngs: {module.__name__}(…, rngs=rngs), input=…)"
+                "function that makes one afresh for every seed: from_flax(lambda rngs: "
+                f"{module.__name__}(…, rngs=rngs), input=…)"
             )
         if variables is not None:
-            raise InputError("an NNX module holds its parameters itself: leave variables out, or nnx.update(module, …) first")
+            raise InputError(
+                "an NNX module holds its parameters itself: leave variables out, or nnx.update(module, …) first"
+            )
         self.make: Callable[[Any], Any] | None = None if isinstance(module, nnx.Module) else module
         if self.make is not None:
             module = self._made(nnx.Rngs(0))
@@ -54,8 +57,7 @@ class NNX(Part):
         return module
 
     def _refuse_state(self, module: Any) -> None:
-        _, _, _, others = nnx.split(module, nnx.Param, nnx.RngState, ...)
-        found = nnx.to_flat_state(others)
+        found = nnx.to_flat_state(nnx.split(module, nnx.Param, nnx.RngState, ...)[-1])
         if len(found):
             layers = [f"{'.'.join(map(str, path[:-1]))} ({_kind(module, path[:-1])})" for path, _ in found]
             kinds = sorted({type(variable).__name__ for _, variable in found})
@@ -65,8 +67,8 @@ class NNX(Part):
     def _without_numbers(module: Any, mode: str) -> tuple[Any, Any]:
         copy = nnx.clone(module)
         getattr(copy, mode)()
-        graph, _, drawn = nnx.split(copy, nnx.Param, nnx.RngState)
-        return graph, drawn
+        graph, *states = nnx.split(copy, nnx.Param, nnx.RngState)
+        return graph, states[-1]
 
     @property
     def held(self) -> Any:
@@ -104,14 +106,14 @@ class NNX(Part):
 
 def _counts(module: Any) -> list[Any]:
     """How often its streams have drawn."""
-    return [leaf for leaf in jax.tree.leaves(nnx.state(module, nnx.RngCount))]
+    return list(jax.tree.leaves(nnx.state(module, nnx.RngCount)))
 
 
 def _reseeded(drawn: Any, key: Array) -> Any:
     """Every stream with a key of its own that follows from this one."""
     leaves, structure = jax.tree.flatten(drawn)
     fresh = [
-        jax.random.fold_in(key, n) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+        jax.random.fold_in(key, n) if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
         for n, leaf in enumerate(leaves)
     ]
     return jax.tree.unflatten(structure, fresh)

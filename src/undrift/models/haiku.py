@@ -71,7 +71,7 @@ class Haiku(Part):
 
     def apply(self, params: Any, x: Array, key: Array | None = None) -> Array:
         arguments = self.flags[1 if key is None else 0]
-        before = ({},) if self.stateful else ()
+        before: tuple[Any, ...] = ({},) if self.stateful else ()
         rng = (key,) if self.takes_rng else ()
         output = self.module.apply(params, *before, *rng, x, **arguments)
         return output[0] if self.stateful else output

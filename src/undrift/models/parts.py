@@ -87,7 +87,8 @@ class Part(ABC):
             )
         if not found.shape or found.shape[0] != SAMPLES:
             raise InputError(
-                f"{self} returns the shape {found.shape} for {SAMPLES} samples of shape {self.sample.shape}: outputs begin with the batch"
+                f"{self} returns the shape {found.shape} for {SAMPLES} samples of shape {self.sample.shape}: outputs begin "
+                "with the batch"
             )
 
     def traced(self, function: Callable[..., Any], *shapes: Any, doing: str) -> Any:
@@ -138,7 +139,7 @@ def refuse_state(part: Part, layers: Iterable[str], what: str) -> NoReturn:
     """Refuse what is neither parameter nor constant, by the name of the layers that keep it."""
     names = ", ".join(dict.fromkeys(layers))
     raise InputError(
-        f"{part} keeps {what} in {names}, which cannot be federated: {STATISTICS}. Use GroupNorm (or LayerNorm) in the place of "
+        f"{part} keeps {what} in {names}, which cannot be federated: {STATISTICS}. Use GroupNorm (or LayerNorm) in place of "
         "BatchNorm, and no other layers that keep state"
     )
 
@@ -197,8 +198,9 @@ def modes(
     for one in others:
         if one.default is one.empty and one.name not in (*known, *DRAWS) and one.kind in NEEDED:
             raise InputError(
-                f"{part} takes the inputs alone, and perhaps one of {', '.join((*TRAINING, *EVALUATING))} and {', '.join(DRAWS)}; "
-                f"it wants {one.name!r} too: give that a default, or say it by training={{…}}, evaluating={{…}}"
+                f"{part} takes the inputs alone, and perhaps one of {', '.join((*TRAINING, *EVALUATING))} and "
+                f"{', '.join(DRAWS)}; it wants {one.name!r} too: give that a default, or say it by training={{…}} and "
+                "evaluating={…}"
             )
     return {name: name in TRAINING for name in known}, {name: name in EVALUATING for name in known}
 

@@ -315,17 +315,18 @@ def network(
     """f_i(x) = mean loss of `model` on the samples `parts[i]` of `train`.
 
     model: one of `ud.models`, a module of Flax, Equinox or Haiku (docs/models.md), or any pair (init, apply). With dropout or
-    the like: apply(parameters, inputs, key=None), which gets a key for the mini-batches of training, of its own for every client,
-    round and step, and None elsewhere. train, test: objects with x and y, or pairs (x, y). parts: one index array per client (`ud.data.exdir` and its kin). loss:
-    "cross_entropy" with labels y = 0, 1, …; "squared", ½‖output − y‖² with targets y of the output's shape; or a function
-    (outputs, targets) -> one number per sample, in jax.numpy. metrics: functions of the same kind by name; their means over
-    the test data are columns of the history, as the accuracy is with cross-entropy. batch: mini-batch size of the default
-    oracle; last_batch: the last of an epoch is filled up from the next ("full") or has what is left ("short"), see
-    `ud.oracles.minibatch`. cut: how many leading layers stay at the client in split learning. weights: of clients in f (equal
-    by default), or "by size": n_i/Σ n_j. augment: how mini-batches of images vary (`ud.problems.Augment`); full gradients,
-    component gradients and evaluations take the images as they are, and drop nothing. train_sample: `loss` in the history is
-    measured on so many training samples, the same in every round (None: all). Inputs that are memory-mapped are read for those
-    that take part (docs/out-of-core.md).
+    the like: apply(parameters, inputs, key=None), which gets a key for the mini-batches of training, of its own for every
+    client, round and step, and None elsewhere. train, test: objects with x and y, or pairs (x, y); whole numbers stay such
+    where the model looks them up. parts: one index array per client (`ud.data.exdir` and its kin). loss: "cross_entropy" with
+    labels y = 0, 1, …; for targets y of the output's shape "squared", ½‖output − y‖², or "mse", the mean over the outputs of
+    (output − y)²; or a function (outputs, targets) -> one number per sample, in jax.numpy. metrics: functions of the same kind
+    by name; their means over the test data are columns of the history, as the accuracy is with cross-entropy. batch: mini-batch
+    size of the default oracle; last_batch: the last of an epoch is filled up from the next ("full") or has what is left
+    ("short"), see `ud.oracles.minibatch`. cut: how many leading layers stay at the client in split learning. weights: of
+    clients in f (equal by default), or "by size": n_i/Σ n_j. augment: how mini-batches of images vary (`ud.problems.Augment`);
+    full gradients, component gradients and evaluations take the images as they are, and drop nothing. train_sample: `loss` in
+    the history is measured on so many training samples, the same in every round (None: all). Inputs that are memory-mapped are
+    read for those that take part (docs/out-of-core.md).
 
     >>> import undrift as ud
     >>> d = ud.data.load("digits")
@@ -361,7 +362,8 @@ def network(
             )
         if not isinstance(cut, int | np.integer) or isinstance(cut, bool):
             raise InputError(f"cut must be a whole number of layers, got {cut!r}: correct it")
-        net.split(cut)  # refuses a cut outside the model
+        if net.split(cut)[1].tokens:  # which refuses a cut outside the model
+            raise InputError(f"no gradient comes back through whole numbers: cut after the embedding, got cut = {cut}")
     if augment is not None:
         augment.check(inputs.shape)
     if isinstance(weights, str) and weights != BY_SIZE:

@@ -71,8 +71,8 @@ def check_tokens(inputs: np.ndarray, what: str, vocabulary: int | None) -> None:
     lowest, highest = int(inputs.min()), int(inputs.max())
     if lowest < 0 or highest > last:
         raise InputError(
-            f"the model knows the inputs 0 … {last}, and {what} inputs hold {lowest if lowest < 0 else highest}: make it with a "
-            f"larger vocabulary, or mend the inputs"
+            f"the model knows the inputs 0 … {last}, and {what} inputs hold {lowest if lowest < 0 else highest}: make it with "
+            "a larger vocabulary, or mend the inputs"
         )
 
 

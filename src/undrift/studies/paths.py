@@ -9,12 +9,18 @@ from typing import Any
 PATHS = {"npz": "path", "network": "data_dir", "sites": "folder"}
 
 
+PROGRAMS = ("model", "loss", "metric")  # of a network: words that may name a program, path/to/file.py:name
+
+
 def absolute_paths(problem: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The table [problem] with its paths, relative to `folder`, in full."""
     words = dict(problem)
     key = PATHS.get(str(words.get("name")))
     if key is not None and isinstance(words.get(key), str):
         words[key] = _absolute(words[key], folder)
+    if words.get("name") == "network":
+        own = {key: words[key] for key in PROGRAMS if isinstance(words.get(key), str)}
+        words |= {key: absolute_method(word, folder) for key, word in own.items()}
     if words.get("name") == "network" and "partition" in words:
         from .partition import with_absolute_map
 
@@ -27,11 +33,14 @@ def file_named(problem: Mapping[str, Any]) -> str | None:
 
     >>> file_named({"name": "npz", "path": "a.npz"}), file_named({"name": "digits"})
     ('path', None)
+    >>> file_named({"name": "network", "model": "net.py:Net"})
+    'model'
     """
     found = next((key for key in ("path", "folder", "data_dir") if problem.get(key) is not None), None)
     if found is None and "from_map" in str(problem.get("partition", "")):
         found = "partition"
-    return found
+    programs = (key for key in PROGRAMS if ".py:" in str(problem.get(key, "")))
+    return next(programs, None) if found is None else found
 
 
 def absolute_method(name: str, folder: Path) -> str:

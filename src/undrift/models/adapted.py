@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from importlib.util import find_spec
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -336,6 +337,4 @@ def _plain(one: Any) -> bool:
 
 
 def _installed(package: str) -> bool:
-    from importlib.util import find_spec
-
-    return package in sys.modules or find_spec(package) is not None
+    return sys.modules[package] is not None if package in sys.modules else find_spec(package) is not None

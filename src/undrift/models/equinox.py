@@ -10,7 +10,7 @@ import jax
 from jax import Array
 
 from ..errors import InputError
-from .parts import Part, modes, parameters, place, refuse_state
+from .parts import Part, made_by, modes, parameters, place, refuse_state
 
 KEY = "key"
 
@@ -49,8 +49,7 @@ class Equinox(Part):
         self.takes_key = any(one.name == KEY for one in parameters(module.__call__))
 
     def _made(self, key: Array) -> Any:
-        assert self.make is not None
-        module = self.make(key)
+        module = made_by(self.make, key, "from_equinox")
         if not isinstance(module, eqx.Module):
             raise InputError(
                 f"from_equinox takes a module of Equinox, or a function of a key that makes one; got {self.make!r:.80}, which "

@@ -31,7 +31,7 @@ class Linen(Part):
             module, bound = module.unbind()
             variables = bound if variables is None else variables
         super().__init__(module, module.name or type(module).__name__)
-        self.variables = None if variables is None else self._only_params(variables)
+        self.variables = None if variables is None else self._given(variables)
         self.flags = modes(str(self), type(module).__call__.__get__(module), training, evaluating)
 
     @property
@@ -62,12 +62,13 @@ class Linen(Part):
         """Fresh parameters; refuses other collections."""
         return self._only_params(self.module.init({PARAMS: key, "dropout": key}, x, **self.flags[1]))
 
+    def _given(self, variables: Any) -> Any:
+        if not isinstance(variables, Mapping) or PARAMS not in variables:
+            raise InputError(f"the variables of {self} are what its init returns, {{'params': …}}; got {variables!r:.80}")
+        return self._only_params(variables)
+
     def _only_params(self, variables: Any) -> Any:
-        tree = dict(variables) if isinstance(variables, Mapping) else {}
-        if not tree or (PARAMS not in tree and not all(isinstance(v, Mapping) for v in tree.values())):
-            raise InputError(
-                f"the variables of {self} are what its init returns, {{'params': …}}; got {variables!r:.80}"
-            )
+        tree = dict(variables)
         for collection, content in tree.items():
             if collection != PARAMS and jax.tree.leaves(content):
                 paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(content)[0]]

@@ -10,7 +10,7 @@ from flax import nnx
 from jax import Array
 
 from ..errors import InputError
-from .parts import Part, modes, parameters, refuse_state
+from .parts import Part, made_by, modes, parameters, refuse_state
 
 RNGS = "rngs"
 
@@ -47,8 +47,7 @@ class NNX(Part):
         self.trained, self.still = (self._without_numbers(module, mode) for mode in ("train", "eval"))
 
     def _made(self, rngs: Any) -> Any:
-        assert self.make is not None
-        module = self.make(rngs)
+        module = made_by(self.make, rngs, "from_flax")
         if not isinstance(module, nnx.Module):
             raise InputError(
                 f"from_flax takes a module of Flax, or a function of nnx.Rngs that makes one; got {self.make!r:.80}, which "
@@ -88,7 +87,7 @@ class NNX(Part):
             drawn = _reseeded(drawn, key)
             if self.takes_rngs:
                 arguments[RNGS] = nnx.Rngs(key)
-        module = nnx.merge(graph, params, drawn)
+        module = nnx.merge(graph, params, jax.tree.map(lambda leaf: leaf, drawn))  # variables of this trace
         before = _counts(module)
         output = module(x, **arguments)
         if key is None and any(one is not other for one, other in zip(before, _counts(module), strict=True)):

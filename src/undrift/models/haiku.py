@@ -57,7 +57,7 @@ class Haiku(Part):
         keepers: list[str] = []
         with hk.intercept_methods(_noting(keepers)):
             try:
-                found = self.module.init(key, x, **self.flags[1])
+                found = self.module.init(key, x, **self.flags[0])  # BatchNorm cannot begin with an evaluation
             except Exception as error:
                 if type(error).__name__ != "NonEmptyStateError":  # it has no public name
                     raise
@@ -101,13 +101,15 @@ class _Signature:
 
 
 def _noting(keepers: list[str]) -> Any:
-    """Notes the innermost modules that hold state once they were called."""
+    """Notes the innermost modules that hold state once they were called, and not the means that BatchNorm is made of."""
 
     def note(method: Any, arguments: Any, named: Any, context: Any) -> Any:
         before = len(keepers)
         done = method(*arguments, **named)
-        if context.method_name == "__call__" and len(keepers) == before and context.module.state_dict():
-            keepers.append(f"{context.module.module_name} ({type(context.module).__name__})")
+        module = context.module
+        layer = context.method_name == "__call__" and not isinstance(module, hk.ExponentialMovingAverage)
+        if layer and len(keepers) == before and module.state_dict():
+            keepers.append(f"{module.module_name} ({type(module).__name__})")
         return done
 
     return note

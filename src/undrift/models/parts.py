@@ -231,7 +231,7 @@ def depends_on_last(function: Callable[..., Any], *shapes: Any) -> bool:
 def program(function: Callable[..., Any], *shapes: Any) -> list[str]:
     """What a function computes, step by step, in words that agree where the steps do; what comes to nothing is left out."""
     steps, _ = _alive(jax.make_jaxpr(function)(*shapes).jaxpr)
-    words = (f"{one.primitive} {one.params} {[variable.aval for variable in one.invars]}" for one in steps)
+    words = (f"{one.primitive} {one.params} {[getattr(v, 'val', v.aval) for v in one.invars]}" for one in steps)
     return [re.sub(r"0x[0-9a-f]+", "", word) for word in words]
 
 
@@ -243,6 +243,19 @@ def _alive(jaxpr: Any) -> tuple[list[Any], set[int]]:
             steps.append(equation)
             alive |= {id(variable) for variable in equation.invars}
     return steps, alive
+
+
+def made_by(function: Any, source: Any, taker: str) -> Any:
+    """What a user's function makes of a source of draws; what it raises is told."""
+    if not callable(function):
+        raise InputError(f"{taker} takes a module, or a function that makes one; got {function!r:.80}")
+    try:
+        return function(source)
+    except Exception as error:  # the user's own code
+        raise InputError(
+            f"{taker} cannot make a module by {function!r:.80}: {type(error).__name__}: {first_line(error)}. Remedy: mend the "
+            "function, or give an instance"
+        ) from error
 
 
 def missing(library: str, extra: str) -> InputError:

@@ -93,13 +93,14 @@ def network(
 
     `model`: softmax_regression, mlp, lenet5, femnist_cnn, femnist_cnn_unpadded, vgg9, vgg11, resnet or char_lstm, also with
     options ("vgg11:narrower=8", "resnet:depth=8,width=8"), for the shape and the classes of the data; or your own,
-    "file.py:name": a model or module, or a function (classes, input) that makes one. `partition`: how the training split is shared out among `clients`
-    (20), drawn by `data_seed`. `batch`: size of the mini-batches; `last_batch`: the last one of an epoch is filled up
-    ("full") or has what is left ("short"). `weights`: of the clients in f, "equal" or "by size". `cut`: how many leading layers
-    stay at the client in split learning. `shift`, `mirror`: the images of a mini-batch are moved at random by up to so many
-    pixels in both directions, and mirrored with probability ½. `loss`: "cross_entropy"; "squared" or "mse", half the squared
-    distance and the mean squared distance of the outputs from the targets, or from the label's unit vector; or your own,
-    "file.py:name", a function (outputs, targets) of a batch. `metric`: one of your own of the same kind, a column of that name.
+    "file.py:name": a model or module, or a function (classes, input) that makes one. `partition`: how the training split is
+    shared out among `clients` (20), drawn by `data_seed`. `batch`: size of the mini-batches; `last_batch`: the last one of an
+    epoch is filled up ("full") or has what is left ("short"). `weights`: of the clients in f, "equal" or "by size". `cut`:
+    how many leading layers stay at the client in split learning. `shift`, `mirror`: the images of a mini-batch are moved at
+    random by up to so many pixels in both directions, and mirrored with probability ½. `loss`: "cross_entropy"; "squared" or
+    "mse", half the squared distance and the mean squared distance of the outputs from the targets, or from the label's unit
+    vector; or your own, "file.py:name", a function (outputs, targets) of a batch. `metric`: one of your own of the same kind,
+    a column of that name.
     """
     from ..data import load  # takes a second: only those wait who need it
     from .partition import drawing

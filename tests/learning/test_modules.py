@@ -179,8 +179,9 @@ def test_a_sweep_and_records_of_each_client() -> None:
     hits = {"hits": lambda outputs, targets: jnp.argmax(outputs, axis=1) == targets}
     module = LIBRARIES["linen"].make(0.0)
     p = ud.problems.network(module, (inputs, labels), PARTS, test=(inputs, labels), loss=margin, metrics=hits, batch=4)
-    swept = ud.sweep(ud.fedavg, p, eta=[0.05, 0.1], **RUN)
+    swept = ud.sweep(ud.fedavg, p, grid={"eta": [0.05, 0.1]}, **RUN)
     single = ud.run(METHODS["fedavg"], p, per_client=True, **RUN)
-    np.testing.assert_allclose(swept[0][1].history["loss"] if isinstance(swept[0], list) else swept[1].history["loss"], single.history["loss"], rtol=1e-4)
+    np.testing.assert_allclose(swept.history["loss"][1, 0], single.history["loss"], rtol=1e-4)
+    assert single.clients["loss"].shape == (len(single.history["loss"]), CLIENTS)
     assert "accuracy" not in single.history
     assert single.history["hits"][-1] > single.history["hits"][0]

@@ -16,6 +16,7 @@ NAMES = (
     "CHANGELOG.md",
     "architecture.md",
     "dependencies.md",
+    "models.md",
     "participation.md",
     "privacy.md",
     "page.md",

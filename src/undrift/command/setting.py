@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import InputError
 from ..gate import scalar
 from ..studies.method import StudyMethod
+from ..studies.networks import MODEL_OPTIONS
 from ..studies.study import DEFAULTS, Study, checked_problem, read_study
 from ..studies.words import located, split_word
 
@@ -22,7 +23,7 @@ PRIVATE = {
 # A value that is a word with arguments itself, and the keys that are its own.
 INNER = {
     "partition": ("classes", "alpha", "min_size", "path", "min_clients", "cap"),
-    "model": ("narrower", "dropout", "dense"),
+    "model": MODEL_OPTIONS,
     **dict.fromkeys(("features", "without", "onehot", "positive", "hidden"), ()),  # lists: a,b,c
 }
 NAMES = (
@@ -45,7 +46,7 @@ def study_from_arguments(arguments: argparse.Namespace, base: Study | None = Non
     """The study that the arguments describe; `base` is used where no file is named."""
     study = vouched(read_study(arguments.study), arguments) if arguments.study else (base or Study(problem={}))
     if arguments.problem:
-        study = study.but(problem=problem_words(arguments.problem))
+        study = study.but(problem=problem_words(arguments.problem), asked_by=None)
     given = {key: entry for key in DEFAULTS if (entry := getattr(arguments, key, None)) is not None}
     if "steps" in given:
         given["steps"] = scalar(given["steps"])

@@ -39,12 +39,15 @@ def chosen_route(route: Route = "auto") -> Literal["patches", "xla"]:
     return route
 
 
-@partial(jax.jit, static_argnames=("padding", "tile", "route"), inline=True)
-def convolve(x: Array, weight: Array, *, padding: int = 0, tile: int = 1, route: Route = "auto") -> Array:
-    """Cross-correlation with stride 1, as networks mean it.
+@partial(jax.jit, static_argnames=("padding", "tile", "route", "stride"), inline=True)
+def convolve(
+    x: Array, weight: Array, *, padding: int = 0, tile: int = 1, route: Route = "auto", stride: int = 1
+) -> Array:
+    """Cross-correlation, as networks mean it.
 
-    `x` is (c, h, w, batch), `weight` is (o, c, k, k). The result is (o, h', w', batch) with h' = h + 2·padding − k + 1 or,
-    with `tile` t > 1, (t², o, h'/t, w'/t, batch): entry [a·t + b, o, i, j] is the output at row i·t + a, column j·t + b.
+    `x` is (c, h, w, batch), `weight` is (o, c, k, k). The result is (o, h', w', batch) with h' = ⌊(h + 2·padding − k)/stride⌋
+    + 1 or, with `tile` t > 1 and stride 1, (t², o, h'/t, w'/t, batch): entry [a·t + b, o, i, j] is the output at row i·t + a,
+    column j·t + b.
 
     >>> x = jnp.ones((3, 8, 8, 5))
     >>> weight = jnp.ones((4, 3, 5, 5))
@@ -54,20 +57,20 @@ def convolve(x: Array, weight: Array, *, padding: int = 0, tile: int = 1, route:
     if padding:
         x = jnp.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     through = _through_patches if chosen_route(route) == "patches" else _through_xla
-    return through(x, weight, tile)
+    return through(x, weight, tile, stride)
 
 
-def _through_xla(x: Array, weight: Array, tile: int) -> Array:
-    y = lax.conv_general_dilated(x, weight, (1, 1), "VALID", dimension_numbers=("CHWN", "OIHW", "CHWN"))
+def _through_xla(x: Array, weight: Array, tile: int, stride: int) -> Array:
+    y = lax.conv_general_dilated(x, weight, (stride, stride), "VALID", dimension_numbers=("CHWN", "OIHW", "CHWN"))
     return y if tile == 1 else _apart(y, tile).swapaxes(0, 1)
 
 
-def _through_patches(x: Array, weight: Array, tile: int) -> Array:
+def _through_patches(x: Array, weight: Array, tile: int, stride: int) -> Array:
     out, kernel = weight.shape[0], weight.shape[2]
     batch = x.shape[-1]
-    rows, columns = ((size - kernel + 1) // tile for size in x.shape[1:3])
+    rows, columns = (((size - kernel) // stride + 1) // tile for size in x.shape[1:3])
     if tile == 1:
-        patches = _patches(x, kernel, rows, columns).reshape(-1, rows * columns * batch)
+        patches = _patches(x, kernel, rows, columns, stride).reshape(-1, rows * columns * batch)
         return (weight.reshape(out, -1) @ patches).reshape(out, rows, columns, batch)
     x = _phases(x, tile)
     taps = _taps(kernel, tile)
@@ -98,9 +101,10 @@ def _apart(x: Array, tile: int) -> Array:
     return x.transpose(0, 2, 4, 1, 3, 5).reshape(channels, tile**2, height // tile, width // tile, batch)
 
 
-def _patches(x: Array, taps: int, rows: int, columns: int) -> Array:
+def _patches(x: Array, taps: int, rows: int, columns: int, stride: int = 1) -> Array:
     """(planes, h, w, batch) to (planes, taps², rows, columns, batch): at every position the taps × taps window below it."""
-    windows = [x[:, i : i + rows, j : j + columns] for i in range(taps) for j in range(taps)]
+    height, width = stride * (rows - 1) + 1, stride * (columns - 1) + 1
+    windows = [x[:, i : i + height : stride, j : j + width : stride] for i in range(taps) for j in range(taps)]
     return jnp.stack(windows, axis=1)
 
 

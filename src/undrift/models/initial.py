@@ -16,11 +16,11 @@ NARROW = 0.01  # the standard deviation of "normal"
 class Start(NamedTuple):
     """One array of parameters before it has numbers: its shape, and the distribution and scale it starts from.
 
-    "uniform" is on ±scale; "normal" has the standard deviation `scale`.
+    "uniform" is on ±scale; "normal" has the standard deviation `scale`; "constant" is `scale` everywhere.
     """
 
     shape: tuple[int, ...]
-    kind: Literal["uniform", "normal"]
+    kind: Literal["uniform", "normal", "constant"]
     scale: float
 
     @property
@@ -61,9 +61,13 @@ def draw(key: Array, plan: tuple[Start, ...], dtype: str) -> list[Array]:
     [(6, 1, 5, 5), (6,)]
     """
     above_minus_one = np.nextafter(np.array(-1, dtype), np.array(0, dtype))  # erf⁻¹(−1) is not a number to start from
-    numbers = jax.random.uniform(key, (sum(start.size for start in plan),), dtype, above_minus_one, 1)
+    drawn = sum(start.size for start in plan if start.kind != "constant")
+    numbers = jax.random.uniform(key, (drawn,), dtype, above_minus_one, 1)
     arrays, index = [], 0
     for start in plan:
+        if start.kind == "constant":
+            arrays.append(jnp.full(start.shape, start.scale, dtype))
+            continue
         values = numbers[index : index + start.size].reshape(start.shape)
         if start.kind == "normal":
             values = sqrt(2) * jax.scipy.special.erfinv(values)

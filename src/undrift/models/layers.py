@@ -62,7 +62,7 @@ class ChannelsFirst:
 
 @dataclass(frozen=True)
 class Conv:
-    """Convolution with stride 1, plus bias, with or without ReLU.
+    """Convolution, plus bias, with or without ReLU.
 
     `tile` = 2 hands the outputs over in the 2 × 2 tiles that the max-pool after it wants. Such a layer leaves bias and
     ReLU to the pool.
@@ -77,16 +77,19 @@ class Conv:
     tile: int = 1
     initial: Scheme = "uniform"
     route: Route = "auto"
+    stride: int = 1
     batch_axis: ClassVar[int] = -1
 
     def outline(self, shape: Shape) -> tuple[Affine, Shape]:
         channels, *sizes = shape
-        rows, columns = (size + 2 * self.padding - self.kernel + 1 for size in sizes)
+        rows, columns = ((size + 2 * self.padding - self.kernel) // self.stride + 1 for size in sizes)
         if min(rows, columns) < 1:
             raise InputError(
                 f"layer {self.name!r}: its {self.kernel}×{self.kernel} kernel must fit into the image; it gets "
                 f"{sizes[0]}×{sizes[1]} with padding {self.padding}. Use larger images, or a network with fewer pools."
             )
+        if self.tile > 1 and self.stride > 1:
+            raise InputError(f"layer {self.name!r}: tiles are of neighbouring outputs, without stride. Use tile=1.")
         if rows % self.tile or columns % self.tile:
             raise InputError(
                 f"layer {self.name!r}: outputs in tiles of {self.tile} need a height and width divisible by {self.tile}; "
@@ -103,7 +106,7 @@ class Conv:
     def apply(self, params: Affine, x: Array) -> Array:
         weight, bias = params
         x = x.astype(weight.dtype)
-        y = convolve(x, weight, padding=self.padding, tile=self.tile, route=self.route)
+        y = convolve(x, weight, padding=self.padding, tile=self.tile, route=self.route, stride=self.stride)
         if self.bias:
             y = y + bias.reshape(-1, *(1,) * 3)
         return jax.nn.relu(y) if self.relu else y

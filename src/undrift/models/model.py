@@ -5,12 +5,15 @@ from functools import cached_property
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from ..errors import InputError
 from .conv import Route, chosen_route
 from .initial import Start, draw
 from .layers import Conv, Dropout, Layer, Shape
+from .recurrent import Embedding
+from .residual import Residual
 
 Params = tuple[Any, ...]
 
@@ -56,6 +59,17 @@ class Model:
     def random(self) -> bool:
         """Whether training draws: it has dropout."""
         return any(isinstance(layer, Dropout) and layer.rate > 0 for layer in self.layers)
+
+    @property
+    def tokens(self) -> bool:
+        """Whether inputs are whole numbers that the first layer looks up."""
+        return bool(self.layers) and isinstance(self.layers[0], Embedding)
+
+    @property
+    def vocabulary(self) -> int | None:
+        """How many whole numbers the first layer knows, if it looks them up."""
+        first = self.layers[0] if self.layers else None
+        return first.vocabulary if isinstance(first, Embedding) else None
 
     def apply(self, params: Params, images: Array, key: Array | None = None) -> Array:
         """Logits (batch, classes) of images (batch, height, width, channels), in the dtype of the parameters.
@@ -109,7 +123,7 @@ class Model:
         (16, 4, 4, 20)
         """
         client, _ = self.split(cut)
-        images = jax.ShapeDtypeStruct(self._batched(batch), self.dtype)
+        images = jax.ShapeDtypeStruct(self._batched(batch), "int32" if self.tokens else self.dtype)
         return tuple(jax.eval_shape(client.apply, jax.eval_shape(client.init, jax.random.key(0)), images).shape)
 
     @cached_property
@@ -121,8 +135,7 @@ class Model:
     def with_route(self, route: Route) -> "Model":
         """The same network with its convolutions computed by the given route (see `conv`), for tests and timing."""
         chosen_route(route)
-        layers = tuple(replace(layer, route=route) if isinstance(layer, Conv) else layer for layer in self.layers)
-        return replace(self, layers=layers)
+        return replace(self, layers=_routed(self.layers, route))
 
     @cached_property
     def _outline(self) -> tuple[Params, tuple[Shape, ...]]:
@@ -148,6 +161,8 @@ class Model:
                 f"model {self.name!r} takes arrays of shape ({wanted}); got {x.shape}. "
                 "Reshape the images, or make the model with input=(height, width, channels) of your images."
             )
+        if self.tokens and not jnp.issubdtype(x.dtype, jnp.integer):
+            raise InputError(f"model {self.name!r} looks its inputs up, so they are whole numbers; got {x.dtype}.")
 
     def _valid(self, cut: int | None) -> int:
         if cut is None:
@@ -160,3 +175,15 @@ class Model:
                 f"The layers are {', '.join(self.layer_names)}."
             )
         return cut
+
+
+def _routed(layers: tuple[Layer, ...], route: Route) -> tuple[Layer, ...]:
+    """The layers, those inside blocks too, with their convolutions by this route."""
+    return tuple(
+        replace(layer, route=route)
+        if isinstance(layer, Conv)
+        else replace(layer, layers=_routed(layer.layers, route), shortcut=_routed(layer.shortcut, route))
+        if isinstance(layer, Residual)
+        else layer
+        for layer in layers
+    )

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
+from ..models.adapted import Adapted
 from ..models.model import Model
 from ..oracles import LastBatch, MiniBatch, Oracle, minibatch
 from ..randomness import key_of
@@ -24,10 +25,10 @@ from .augment import Augment
 from .base import Problem, shapes_of
 from .client import ClientLoss
 from .evaluation import OWN, Evaluation, Reference, statistics
-from .network_data import ServerData, index_sets, on_device, own_sample, read
+from .network_data import ServerData, check_tokens, index_sets, on_device, own_sample, read
 from .network_data import train_sample as draw_sample
 from .network_loss import Criterion, PerSample
-from .network_model import Architecture, Halves, as_net, output_shapes, parameter_shapes
+from .network_model import Architecture, Halves, Net, as_net, input_dtype, output_shapes, parameter_shapes
 
 TRAIN_SAMPLE = 2000
 AUGMENTATION = 0xA46  # keeps what it draws apart from what the order of the samples draws
@@ -165,6 +166,24 @@ class Network(Problem):
         return self.static[0]
 
     @property
+    def model(self) -> Model | Adapted | Net:
+        """The network itself; `model.to_module(x)` of a module of Flax, Equinox or Haiku is that module, trained."""
+        return self.architecture.net
+
+    def unravel(self, x: Any) -> Any:
+        """The network's parameters from the flat x, as the library that the network comes from has them.
+
+        >>> import undrift as ud
+        >>> data = np.zeros((4, 3)), np.zeros(4, int)
+        >>> p = network(ud.models.mlp((), classes=2, input=(3,)), data, [np.arange(4)])
+        >>> p.unravel(np.arange(8.0))[1].bias
+        Array([6., 7.], dtype=float32)
+        """
+        net = self.architecture.net
+        with precision.scope(self.dtype):
+            return net.unravel(x) if isinstance(net, Adapted) else self.architecture.unravel(np.asarray(x, self.dtype))
+
+    @property
     def server_data(self) -> ServerData | None:
         """The test data, apart from all others."""
         test = self.shared.get("test")
@@ -295,18 +314,19 @@ def network(
 ) -> Network:
     """f_i(x) = mean loss of `model` on the samples `parts[i]` of `train`.
 
-    model: one of `ud.models`, or any pair (init, apply). With dropout or the like: apply(parameters, inputs, key=None), which
-    gets a key for the mini-batches of training, of its own for every client, round and step, and None elsewhere. train, test:
-    objects with x and y, or pairs (x, y). parts: one index array per client (`ud.data.exdir` and its kin). loss:
-    "cross_entropy" with labels y = 0, 1, …; "squared", ½‖output − y‖² with targets y of the output's shape; or a function
-    (outputs, targets) -> one number per sample, in jax.numpy. metrics: functions of the same kind by name; their means over
-    the test data are columns of the history, as the accuracy is with cross-entropy. batch: mini-batch size of the default
-    oracle; last_batch: the last of an epoch is filled up from the next ("full") or has what is left ("short"), see
-    `ud.oracles.minibatch`. cut: how many leading layers stay at the client in split learning. weights: of clients in f (equal
-    by default), or "by size": n_i/Σ n_j. augment: how mini-batches of images vary (`ud.problems.Augment`); full gradients,
-    component gradients and evaluations take the images as they are, and drop nothing. train_sample: `loss` in the history is
-    measured on so many training samples, the same in every round (None: all). Inputs that are memory-mapped are read for those
-    that take part (docs/out-of-core.md).
+    model: one of `ud.models`, a module of Flax, Equinox or Haiku (docs/models.md), or any pair (init, apply). With dropout or
+    the like: apply(parameters, inputs, key=None), which gets a key for the mini-batches of training, of its own for every
+    client, round and step, and None elsewhere. train, test: objects with x and y, or pairs (x, y); whole numbers stay such
+    where the model looks them up. parts: one index array per client (`ud.data.exdir` and its kin). loss: "cross_entropy" with
+    labels y = 0, 1, …; for targets y of the output's shape "squared", ½‖output − y‖², or "mse", the mean over the outputs of
+    (output − y)²; or a function (outputs, targets) -> one number per sample, in jax.numpy. metrics: functions of the same kind
+    by name; their means over the test data are columns of the history, as the accuracy is with cross-entropy. batch: mini-batch
+    size of the default oracle; last_batch: the last of an epoch is filled up from the next ("full") or has what is left
+    ("short"), see `ud.oracles.minibatch`. cut: how many leading layers stay at the client in split learning. weights: of
+    clients in f (equal by default), or "by size": n_i/Σ n_j. augment: how mini-batches of images vary (`ud.problems.Augment`);
+    full gradients, component gradients and evaluations take the images as they are, and drop nothing. train_sample: `loss` in
+    the history is measured on so many training samples, the same in every round (None: all). Inputs that are memory-mapped are
+    read for those that take part (docs/out-of-core.md).
 
     >>> import undrift as ud
     >>> d = ud.data.load("digits")
@@ -327,16 +347,23 @@ def network(
     >>> bool(r.history["absolute_error"][-1] < 1e-3)
     True
     """
-    net, criterion = as_net(model), Criterion.of(loss, metrics)
+    criterion = Criterion.of(loss, metrics)
     inputs, targets = read(train, "train", criterion.classifies)
+    net = as_net(model, inputs)
     order, start, sizes = index_sets(parts, len(targets))
-    dtype = np.dtype(getattr(model, "dtype", np.float32))
+    dtype = np.dtype(getattr(model if isinstance(net, Net) else net, "dtype", None) or np.float32)
+    kept_as = input_dtype(net, dtype)
+    if net.tokens:
+        check_tokens(inputs, "train", getattr(net, "vocabulary", None))
     if cut is not None:
-        if not isinstance(net, Model):
-            raise InputError("only the models of ud.models can be cut: a pair (init, apply) has no layers to count")
+        if isinstance(net, Net):
+            raise InputError(
+                "only the models of ud.models and lists of modules can be cut: a pair (init, apply) has no layers to count"
+            )
         if not isinstance(cut, int | np.integer) or isinstance(cut, bool):
             raise InputError(f"cut must be a whole number of layers, got {cut!r}: correct it")
-        net.split(cut)  # refuses a cut outside the model
+        if net.split(cut)[1].tokens:  # which refuses a cut outside the model
+            raise InputError(f"no gradient comes back through whole numbers: cut after the embedding, got cut = {cut}")
     if augment is not None:
         augment.check(inputs.shape)
     if isinstance(weights, str) and weights != BY_SIZE:
@@ -347,14 +374,16 @@ def network(
         sampled, rows = draw_sample(sizes, w, train_sample, dtype)
         kept = on_disk(inputs)
         shared: dict[str, Any] = {
-            **on_device(inputs[:0] if kept else inputs, targets, dtype),
+            **on_device(inputs[:0] if kept else inputs, targets, dtype, kept_as),
             "order": jnp.asarray(order, jnp.int32),
             **sampled,
         }
         if test is not None:
             test_x, test_y = read(test, "test", criterion.classifies)
             test_y = criterion.targets(test_y, output_shapes(net, test_x, dtype), "test")
-            shared["test"] = on_device(test_x, test_y, dtype)
+            if net.tokens:
+                check_tokens(test_x, "test", getattr(net, "vocabulary", None))
+            shared["test"] = on_device(test_x, test_y, dtype, kept_as)
         stack = {"start": jnp.asarray(start, jnp.int32), "size": jnp.asarray(sizes, jnp.int32), **rows}
         dim = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(parameter_shapes(net)))
         most = max(1, int(rows["sample_size"].max()))

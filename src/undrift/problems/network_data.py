@@ -60,8 +60,25 @@ def read(given: Any, what: str, labels: bool) -> tuple[np.ndarray, np.ndarray]:
     return inputs, targets
 
 
-def on_device(inputs: np.ndarray, targets: np.ndarray, dtype: Any) -> dict[str, jax.Array]:
-    return {"x": jnp.asarray(inputs, dtype), "y": jnp.asarray(targets, target_dtype(targets, dtype))}
+def check_tokens(inputs: np.ndarray, what: str, vocabulary: int | None) -> None:
+    """Refuse inputs that no table has a row for; `vocabulary`: how many rows it has, where that is known."""
+    if inputs.dtype.kind not in "iu":
+        raise InputError(
+            f"the model looks its inputs up in a table, so they are whole numbers; {what} inputs are {inputs.dtype}: give the "
+            "numbers of characters or words as integers"
+        )
+    last = (vocabulary or 2**31) - 1
+    lowest, highest = int(inputs.min()), int(inputs.max())
+    if lowest < 0 or highest > last:
+        raise InputError(
+            f"the model knows the inputs 0 … {last}, and {what} inputs hold {lowest if lowest < 0 else highest}: make it with "
+            "a larger vocabulary, or mend the inputs"
+        )
+
+
+def on_device(inputs: np.ndarray, targets: np.ndarray, dtype: Any, kept_as: Any) -> dict[str, jax.Array]:
+    """Both where the programs want them; `kept_as`: the dtype of the inputs."""
+    return {"x": jnp.asarray(inputs, kept_as), "y": jnp.asarray(targets, target_dtype(targets, dtype))}
 
 
 def index_sets(parts: Sequence[Any], samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

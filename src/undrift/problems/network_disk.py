@@ -18,7 +18,7 @@ from .. import precision
 from .arrays import aligned_zeros
 from .evaluation import Evaluation, Reference
 from .network import Network
-from .network_model import Architecture
+from .network_model import Architecture, input_dtype
 from .streamed import BLOCK_BYTES
 
 
@@ -31,7 +31,11 @@ class OnDiskNetwork(Network):
 
     @property
     def _sample_bytes(self) -> int:
-        return int(np.prod(self.shared["x"].shape[1:], dtype=np.int64)) * self.dtype.itemsize
+        return int(np.prod(self.shared["x"].shape[1:], dtype=np.int64)) * self._kept_as.itemsize
+
+    @property
+    def _kept_as(self) -> np.dtype[Any]:
+        return input_dtype(self.architecture.net, self.dtype)
 
     def among(self, ids: np.ndarray, rows: int) -> Network:
         """With the samples of these clients in memory; room for those of as many of the largest clients."""
@@ -59,14 +63,14 @@ class OnDiskNetwork(Network):
 
     def evaluate(self, x: jax.Array, reference: Reference | None, per_client: bool = False) -> Evaluation:
         """With all inputs in memory: to see which columns there are."""
-        shared = {**self.shared, "x": jnp.asarray(self.shared["x"], self.dtype)}
+        shared = {**self.shared, "x": jnp.asarray(self.shared["x"], self._kept_as)}
         whole = Network(self.stack, shared, self.weights, self.dim, self.dtype, self.static)
         return whole.evaluate(x, reference, per_client)
 
     def _read(self, samples: np.ndarray, room: int) -> dict[str, np.ndarray]:
         """Inputs and targets of these samples, filled up to so many; no samples at the end are zeros."""
         inputs, targets = self.shared["x"], np.asarray(self.shared["y"])
-        x = aligned_zeros((room, *inputs.shape[1:]), self.dtype)
+        x = aligned_zeros((room, *inputs.shape[1:]), self._kept_as)
         y = np.zeros((room, *targets.shape[1:]), targets.dtype)
         x[: len(samples)], y[: len(samples)] = inputs[samples], targets[samples]
         return {"x": x, "y": y}
@@ -100,7 +104,7 @@ class OnDiskNetwork(Network):
 
     def _client_shapes(self) -> tuple[Any, Any]:
         row, shared = super()._client_shapes()
-        return row, {**shared, "x": jax.ShapeDtypeStruct(shared["x"].shape, self.dtype)}
+        return row, {**shared, "x": jax.ShapeDtypeStruct(shared["x"].shape, self._kept_as)}
 
     def _only(self, client: int) -> Network:
         """One client's problem, with its data in memory."""

@@ -26,12 +26,17 @@ def squared(outputs: jax.Array, targets: jax.Array) -> jax.Array:
     return 0.5 * jnp.sum((outputs - targets).reshape(len(outputs), -1) ** 2, axis=1)
 
 
+def mean_squared(outputs: jax.Array, targets: jax.Array) -> jax.Array:
+    """The mean over a sample's outputs of (output − target)²."""
+    return jnp.mean((outputs - targets).reshape(len(outputs), -1) ** 2, axis=1)
+
+
 def correct(logits: jax.Array, labels: jax.Array) -> jax.Array:
     """Whether the largest logit is that of the label."""
     return jnp.argmax(logits, axis=1) == labels
 
 
-LOSSES: dict[str, PerSample] = {"cross_entropy": cross_entropy, "squared": squared}
+LOSSES: dict[str, PerSample] = {"cross_entropy": cross_entropy, "squared": squared, "mse": mean_squared}
 
 
 class Criterion(NamedTuple):
@@ -73,7 +78,7 @@ class Criterion(NamedTuple):
         """The targets as the loss takes them; refuses those that do not fit the network's outputs (shapes of a batch)."""
         if self.classifies:
             _check_labels(given, outputs)
-        elif self.loss is squared:
+        elif self.loss in (squared, mean_squared):
             given = _shaped(given, outputs.shape[1:], what)
         self._check_functions(given, outputs)
         return given
@@ -125,7 +130,7 @@ def _shaped(targets: np.ndarray, output: tuple[int, ...], what: str) -> np.ndarr
         targets = targets[:, None]
     if targets.shape[1:] != output:
         raise InputError(
-            f"the squared loss needs {what} targets of the output's shape {output}, got {targets.shape[1:]} per sample: "
+            f"a squared loss needs {what} targets of the output's shape {output}, got {targets.shape[1:]} per sample: "
             "give the model so many outputs (classes=…), or reshape the targets"
         )
     return targets.astype(np.result_type(targets, np.float32))

@@ -13,8 +13,10 @@ import numpy as np
 
 from .. import precision
 from ..errors import InputError
+from ..models.adapted import TOKENS, Adapted, adapt, library_of
 from ..models.layers import Conv
 from ..models.model import Model
+from ..models.parts import first_line
 from ..oracles import LastBatch
 from ..vectorise import spread
 from .augment import Augment
@@ -32,12 +34,13 @@ class Net(NamedTuple):
     init: Callable[[Any], Any]
     apply: Callable[..., Any]
     random: bool = False  # whether `apply` takes a key: training then draws
+    tokens: bool = False  # whether inputs are whole numbers that stay so
 
 
 class Architecture(NamedTuple):
     """The hashable part of a network problem."""
 
-    net: Net | Model
+    net: Net | Model | Adapted
     capacity: int  # samples of the largest client
     batch: int
     cut: int | None
@@ -76,11 +79,13 @@ class Architecture(NamedTuple):
     @property
     def convolutional(self) -> bool:
         """Whether the network has (or, as far as one can see, may have) convolutions."""
-        return not isinstance(self.net, Model) or any(isinstance(layer, Conv) for layer in self.net.layers)
+        if isinstance(self.net, Adapted):
+            return self.net.convolutional
+        return isinstance(self.net, Net) or any(isinstance(layer, Conv) for layer in self.net.layers)
 
     @property
     def halves(self) -> Halves:
-        if self.cut is None or not isinstance(self.net, Model):
+        if self.cut is None or isinstance(self.net, Net):
             raise InputError("this problem is not cut: make it with network(…, cut=number of layers at the client)")
         return Halves(self.net, self.cut, self.batch, self.criterion.loss)
 
@@ -88,7 +93,7 @@ class Architecture(NamedTuple):
 class Halves(NamedTuple):
     """A model cut in two: the first `cut` layers at the client, the others at the server."""
 
-    model: Model
+    model: Model | Adapted
     cut: int
     batch: int
     loss: PerSample = cross_entropy
@@ -124,7 +129,7 @@ class Halves(NamedTuple):
 
 
 @functools.lru_cache(maxsize=64)
-def unraveler(net: Net | Model, dtype: str) -> Callable[[jax.Array], Any]:
+def unraveler(net: Net | Model | Adapted, dtype: str) -> Callable[[jax.Array], Any]:
     """From the flat vector to the network's parameters."""
     leaves, structure = jax.tree.flatten(parameter_shapes(net))
     ends = np.cumsum([int(np.prod(leaf.shape)) for leaf in leaves])
@@ -136,27 +141,71 @@ def unraveler(net: Net | Model, dtype: str) -> Callable[[jax.Array], Any]:
     return unravel
 
 
-def parameter_shapes(net: Net | Model) -> Any:
+def parameter_shapes(net: Net | Model | Adapted) -> Any:
     """The shapes of the network's parameters."""
     with precision.scope(getattr(net, "dtype", "float32")):
         return jax.eval_shape(net.init, jax.eval_shape(lambda: jax.random.key(0)))
 
 
-def output_shapes(net: Net | Model, inputs: np.ndarray, dtype: Any) -> Any:
+def output_shapes(net: Net | Model | Adapted, inputs: np.ndarray, dtype: Any) -> Any:
     """What the network returns for a batch of two such inputs."""
     shapes = jax.tree.map(lambda s: jax.ShapeDtypeStruct(s.shape, dtype), parameter_shapes(net))
-    return jax.eval_shape(net.apply, shapes, jax.ShapeDtypeStruct((2, *inputs.shape[1:]), dtype))
+    batch = jax.ShapeDtypeStruct((2, *inputs.shape[1:]), input_dtype(net, dtype))
+    if isinstance(net, Model):
+        return jax.eval_shape(net.apply, shapes, batch)
+    try:
+        return jax.eval_shape(net.apply, shapes, batch)
+    except InputError:
+        raise
+    except Exception as error:  # of a user's own function, anything
+        raise InputError(
+            f"the model cannot be applied to inputs of shape {batch.shape}, {batch.dtype}: {type(error).__name__}: "
+            f"{first_line(error)}. Remedy: make it for inputs of shape {inputs.shape[1:]} with a batch before it"
+        ) from error
 
 
-def as_net(model: Any) -> Net | Model:
-    """A model of `ud.models`, or any pair of functions."""
-    if isinstance(model, Model):
+def input_dtype(net: Net | Model | Adapted, dtype: Any) -> np.dtype[Any]:
+    """As what the inputs are kept: whole numbers for embeddings, else real numbers as the parameters are."""
+    return np.dtype(TOKENS if net.tokens else dtype)
+
+
+def as_net(model: Any, inputs: np.ndarray) -> Net | Model | Adapted:
+    """A model of `ud.models`, a module of Flax, Equinox or Haiku, or any pair of functions, for these inputs."""
+    if isinstance(model, Model | Adapted):
         return model
-    if hasattr(model, "init") and hasattr(model, "apply"):
+    shape, whole = tuple(inputs.shape[1:]), inputs.dtype.kind in "iu"
+    if library_of(model) is not None:
+        try:
+            return adapt(model, shape)
+        except InputError:
+            if not whole:
+                raise
+        # Whole numbers that it does not take as real ones: it looks them up
+        return adapt(model, shape, tokens=True)
+    net = _pair(model)
+    if whole and not _applies(net, inputs) and _applies(net._replace(tokens=True), inputs):
+        return net._replace(tokens=True)
+    return net
+
+
+def _pair(model: Any) -> Net:
+    if hasattr(model, "init") and hasattr(model, "apply") and not isinstance(model, type):
         return Net(model.init, model.apply, _takes_key(model.apply))
     if isinstance(model, tuple) and len(model) == 2 and all(callable(part) for part in model):
         return Net(*model, _takes_key(model[1]))
-    raise InputError(f"a model is one of ud.models, or a pair of functions (init, apply); got {model!r}")
+    raise InputError(
+        "a model is one of ud.models, a module of Flax, Equinox or Haiku, or a pair of functions (init, apply); got "
+        f"{model!r:.80}"
+    )
+
+
+def _applies(net: Net, inputs: np.ndarray) -> bool:
+    """Whether the network can be traced on such inputs."""
+    try:
+        output_shapes(net, inputs, np.float32)
+    except InputError:
+        return False
+    return True
 
 
 def _takes_key(apply: Callable[..., Any]) -> bool:

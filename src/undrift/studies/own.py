@@ -1,4 +1,4 @@
-"""Methods from a user's own file: which code may run, and running it.
+"""Methods, models and losses from a user's own file: which code may run, and running it.
 
 A study file may come from anybody, and `name = "x.py:factory"` in it means running x.py. That happens only after somebody said
 yes to this very file: a flag that he typed himself (`--method x.py:factory`, `--trust`), or an answer to a question on the
@@ -13,13 +13,17 @@ import hashlib
 import os
 import sys
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from ..errors import InputError, StorageError
+from ..errors import InputError, StorageError, unknown
 from ..files import storage, write_text
 
 MARK = ".py:"  # in the name of a method: before it a file, after it a factory in that file
+# Who names the programs of a table [problem]: a study file, or None, the user himself. Nobody is trusted who was not set here.
+asking: ContextVar[str | None] = ContextVar("asking", default="the problem")
 _said_yes: set[str] = set()  # hashes, in this process
 
 
@@ -32,17 +36,28 @@ def is_own(name: str) -> bool:
     return MARK in name
 
 
-def own_module(file: Path, asked_by: str | None) -> ModuleType:
+def own_object(word: str, what: str) -> Any:
+    """What path/to/file.py:name of a table [problem] means, if the file may run (see `asking`)."""
+    path, _, attribute = word.rpartition(MARK)
+    file = Path(path + ".py").expanduser().resolve()
+    module = own_module(file, asking.get(), what)
+    if not hasattr(module, attribute):
+        names = [name for name in vars(module) if not name.startswith("_")]
+        raise unknown(f"{what} in {file.name}", attribute, names)
+    return getattr(module, attribute)
+
+
+def own_module(file: Path, asked_by: str | None, what: str = "method") -> ModuleType:
     """The module of a trusted file. `asked_by`: the study that names it; None: the user himself."""
     if not file.is_file():
-        raise InputError(f"the method's file {file} does not exist")
+        raise InputError(f"the {what}'s file {file} does not exist")
     with storage(file):
         code = file.read_bytes()
     digest = hashlib.sha256(code).hexdigest()
     if asked_by is None:
         remember(file, digest)
     elif not is_trusted(digest):
-        _ask(file, digest, asked_by)
+        _ask(file, digest, asked_by, what)
         remember(file, digest)
     return _loaded(file, code)
 
@@ -91,9 +106,9 @@ def _remembered() -> dict[str, str]:
     return {digest: path for digest, path in pairs if len(digest) == 64}
 
 
-def _ask(file: Path, digest: str, asked_by: str) -> None:
+def _ask(file: Path, digest: str, asked_by: str, kind: str) -> None:
     """Somebody at a terminal says yes, or nothing of the file is run."""
-    what = f"{asked_by} names a method in {file} (SHA-256 {digest}), which is a program"
+    what = f"{asked_by} names a {kind} in {file} (SHA-256 {digest}), which is a program"
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(f"{what}: read it, and give --trust if it may run")
     print(f"undrift: {what}.\nMay it run, now and whenever it is unchanged? Type yes if you have read it: ", end="",

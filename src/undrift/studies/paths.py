@@ -11,6 +11,9 @@ PATHS = {"npz": "path", "csv": "path", "network": "data_dir", "logistic": "data_
 PARTITIONED = ("network", "csv", "logistic", "least_squares")
 
 
+PROGRAMS = ("model", "loss", "metric")  # of a network: words that may name a program, path/to/file.py:name
+
+
 def absolute_paths(problem: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The table [problem] with its paths, relative to `folder`, in full."""
     words = dict(problem)
@@ -19,6 +22,9 @@ def absolute_paths(problem: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         words[key] = _absolute(words[key], folder)
     elif key is not None and isinstance(words.get(key), list):
         words[key] = [_absolute(one, folder) for one in words[key]]
+    if words.get("name") == "network":
+        own = {key: words[key] for key in PROGRAMS if isinstance(words.get(key), str)}
+        words |= {key: absolute_method(word, folder) for key, word in own.items()}
     if words.get("name") in PARTITIONED and words.get("partition") is not None:
         from .partition import with_absolute_map
 
@@ -31,11 +37,14 @@ def file_named(problem: Mapping[str, Any]) -> str | None:
 
     >>> file_named({"name": "npz", "path": "a.npz"}), file_named({"name": "digits"})
     ('path', None)
+    >>> file_named({"name": "network", "model": "net.py:Net"})
+    'model'
     """
     found = next((key for key in ("path", "folder", "data_dir") if problem.get(key) is not None), None)
     if found is None and "from_map" in str(problem.get("partition", "")):
         found = "partition"
-    return found
+    programs = (key for key in PROGRAMS if ".py:" in str(problem.get(key, "")))
+    return next(programs, None) if found is None else found
 
 
 def absolute_method(name: str, folder: Path) -> str:

@@ -25,6 +25,7 @@ from .build import ORACLES, PARTICIPATION, build_steps, build_stop
 from .catalogue import PROBLEMS
 from .lanes import records_each_client
 from .method import StudyMethod
+from .own import asking
 from .paths import absolute_paths
 from .schema import DeployTable, RunTable, defaults, table_of
 from .sites import Sites
@@ -45,6 +46,7 @@ class Study:
     methods: tuple[StudyMethod, ...] = ()
     source: str = "command line"
     deploy: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    asked_by: str | None = dataclasses.field(default=None, compare=False)  # the file that names programs of the problem
     told: frozenset[str] = dataclasses.field(
         default=frozenset(), compare=False
     )  # the words of [run] that are no defaults
@@ -78,8 +80,9 @@ class Study:
         return self.but(deploy={**self.deploy, **words})
 
     def trusted(self) -> Study:
-        """The same study; the user says that the files of methods which it names may run."""
-        return self.but(methods=tuple(dataclasses.replace(method, asked_by=None) for method in self.methods))
+        """The same study; the user says that the programs which it names may run."""
+        methods = tuple(dataclasses.replace(method, asked_by=None) for method in self.methods)
+        return self.but(methods=methods, asked_by=None)
 
     # ----- what it means
     def make_problem(self) -> Problem:
@@ -89,7 +92,11 @@ class Study:
         with located(self.place("[problem]")):
             if self.problem.get("name") == "sites":  # in the order in which they are deployed
                 return Sites.of(self.problem).simulated(self.deploy.get("sites"))
-            return construct(self.problem, PROBLEMS, "problem")
+            asked = asking.set(self.asked_by)
+            try:
+                return construct(self.problem, PROBLEMS, "problem")
+            finally:
+                asking.reset(asked)
 
     def arguments(self, problem: Problem) -> Arguments:
         """What the table [run] tells a run, besides its rounds."""
@@ -214,7 +221,7 @@ def study_from(tables: Mapping[str, Any], source: str, folder: Path = Path()) ->
         raise InputError(f"{source}: methods are tables [[method]], got {shown(methods)}")
     study = Study({}, source=source)
     with located(study.place("[problem]")):
-        study = study.but(problem=checked_problem(problem, folder) if problem else {})
+        study = study.but(problem=checked_problem(problem, folder) if problem else {}, asked_by=source)
     with located(study.place("[run]")):
         study = study.with_run(run)
     with located(study.place("[deploy]")):

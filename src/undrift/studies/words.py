@@ -35,10 +35,14 @@ def split_word(word: str, inner: Mapping[str, Collection[str]] | None = None) ->
     ('top_k', [75], {'memory': False})
     >>> split_word("my/file.py:factory:eta=0.1")
     ('my/file.py:factory', [], {'eta': 0.1})
+    >>> split_word("network:model=net.py:Net,batch=5")
+    ('network', [], {'model': 'net.py:Net', 'batch': 5})
     >>> split_word("network:partition=exdir:classes=2,alpha=10,batch=5", {"partition": ["classes", "alpha"]})
     ('network', [], {'partition': 'exdir:classes=2,alpha=10', 'batch': 5})
     """
     stem, colon, rest = word.partition(".py:")
+    if "=" in stem:  # the file is that of an argument
+        stem, colon, rest = "", "", ""
     name, _, arguments = rest.partition(":") if colon else word.partition(":")
     positional: list[Any] = []
     named: dict[str, Any] = {}

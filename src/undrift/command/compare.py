@@ -10,6 +10,7 @@ from typing import Any
 
 from ..engine.sweep import sweep_identity
 from ..errors import InputError
+from ..recipe import RULES
 from ..report.promise import Promise, promise_of
 from ..studies.comparison import Outcome, play
 from ..studies.entries import Entry, ready
@@ -103,9 +104,15 @@ def _methods(study: Study, arguments: argparse.Namespace) -> tuple[StudyMethod, 
         methods = [with_flags(method, arguments) for method in study.methods or map(StudyMethod, usual)]
     if arguments.eta is None:
         return tuple(methods)
-    # A step size may have another name.
-    etas = list(arguments.eta)
-    return tuple(method.with_parameters(eta=etas) if method.known.number == "eta" else method for method in methods)
+    return tuple(_with_steps(method, list(arguments.eta)) for method in methods)
+
+
+def _with_steps(method: StudyMethod, etas: list[Any]) -> StudyMethod:
+    """The method over this grid; where its step has another name, over the rules in it, for numbers mean nothing there."""
+    if method.known.number == "eta":
+        return method.with_parameters(eta=etas)
+    rules = [eta for eta in etas if eta in RULES]
+    return method.with_parameters(**{method.known.number: rules}) if rules else method
 
 
 def _notes(entry: Entry) -> list[str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
 from ..gate import scalar
+from ..recipe import RULES
 from ..studies.method import StudyMethod
+from ..studies.own import absolute_own, vouch
 from ..studies.study import DEFAULTS, Study, checked_problem, read_study
 from ..studies.words import located, split_word
 
@@ -69,9 +72,15 @@ def study_method(word: str, arguments: argparse.Namespace, eta: Any = None) -> S
 
 def with_flags(method: StudyMethod, arguments: argparse.Namespace, eta: Any = None) -> StudyMethod:
     """A method with --up, --down, --eta and what makes it private put over it."""
-    links = {key: getattr(arguments, key) for key in ("up", "down") if getattr(arguments, key)}
+    links = {key: absolute_own(getattr(arguments, key), Path()) for key in ("up", "down") if getattr(arguments, key)}
+    vouch(list(links.values()))  # typed by the user himself, whoever names the method
     method = dataclasses.replace(method, **links, private=_private(method, arguments))
-    return method if eta is None else method.with_parameters(eta=eta)
+    return method if eta is None else with_step(method, eta)
+
+
+def with_step(method: StudyMethod, eta: Any) -> StudyMethod:
+    """The method with --eta; a rule (theorem, certified) is for its step whatever that is called, FedSplit's s."""
+    return method.with_parameters(**{method.known.number if eta in RULES else "eta": eta})
 
 
 def _private(method: StudyMethod, arguments: argparse.Namespace) -> dict[str, Any] | None:

@@ -157,8 +157,8 @@ class ScheduledSteps(DrawnSteps):
         return np.broadcast_to(found.reshape(-1, 1), members.shape)
 
     def __str__(self) -> str:
-        named = type(self.schedule).__str__ is not object.__str__
-        return f"scheduled_steps({self.schedule if named else getattr(self.schedule, '__name__', 'function')})"
+        name = getattr(self.schedule, "__qualname__", "")  # of a function
+        return f"scheduled_steps({name.partition('.<locals>')[0] or self.schedule})"
 
 
 def _scheduled(schedule: Any, block: int, place: int) -> float:

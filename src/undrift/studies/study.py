@@ -20,10 +20,10 @@ from ..gate import Seed, check, check_value, shown
 from ..problems.base import Problem
 from ..recipe import Method
 from ..resources import Resources
-from .build import ORACLES, PARTICIPATION, build_steps, build_stop
+from .build import build_availability, build_oracle, build_participation, build_steps, build_stop
 from .catalogue import PROBLEMS
 from .method import StudyMethod
-from .paths import absolute_paths
+from .paths import absolute_paths, absolute_run
 from .schema import DeployTable, RunTable, defaults, table_of
 from .sites import Sites
 from .words import construct, located
@@ -46,15 +46,24 @@ class Study:
     told: frozenset[str] = dataclasses.field(
         default=frozenset(), compare=False
     )  # the words of [run] that are no defaults
+    named_by: Mapping[str, str] = dataclasses.field(
+        default_factory=dict, compare=False
+    )  # of words of [run] that a file says: which; others are the user's own
 
     def but(self, **changes: Any) -> Study:
         """The same study with some of its tables changed."""
         return dataclasses.replace(self, **changes)
 
-    def with_run(self, words: Mapping[str, Any]) -> Study:
-        """The same study with these words over its table [run]."""
+    def with_run(self, words: Mapping[str, Any], folder: Path = Path(), asked_by: str | None = None) -> Study:
+        """The same study with these words over its table [run]; files in them are relative to `folder`.
+
+        `asked_by`: the file that the words stand in; None: the user says them himself.
+        """
         check(RunTable, words, "the run")
-        return self.but(run={**self.run, **words}, told=self.told | words.keys())
+        words = absolute_run(words, folder)
+        others = {key: file for key, file in self.named_by.items() if key not in words}
+        named_by = others if asked_by is None else {**others, **dict.fromkeys(words, asked_by)}
+        return self.but(run={**self.run, **words}, told=self.told | words.keys(), named_by=named_by)
 
     def with_steps(self) -> Study:
         """The same study, which says its local steps where a method takes them (and not where all draw their own)."""
@@ -70,8 +79,9 @@ class Study:
         return self.but(deploy={**self.deploy, **words})
 
     def trusted(self) -> Study:
-        """The same study; the user says that the files of methods which it names may run."""
-        return self.but(methods=tuple(dataclasses.replace(method, asked_by=None) for method in self.methods))
+        """The same study; the user says that the programs which it names may run."""
+        methods = tuple(dataclasses.replace(method, asked_by=None) for method in self.methods)
+        return self.but(methods=methods, named_by={})
 
     # ----- what it means
     def make_problem(self) -> Problem:
@@ -85,16 +95,14 @@ class Study:
 
     def arguments(self, problem: Problem) -> Arguments:
         """What the table [run] tells a run, besides its rounds."""
-        said = dict(self.run)
+        said, by = dict(self.run), self.named_by.get
         with located(self.place("[run]")):
             read: dict[str, Any] = {
-                "steps": build_steps(said["steps"], problem.clients),
-                # Everyone: in a fixed order at once, or one after the other in a fresh order, as the method wants it.
-                "participation": None
-                if said["participation"] == "full"
-                else construct(said["participation"], PARTICIPATION, "participation"),
-                "oracle": None if said["oracle"] is None else construct(said["oracle"], ORACLES, "oracle"),
-                "stop": None if said["stop"] is None else build_stop(said["stop"]),
+                "steps": build_steps(said["steps"], problem.clients, by("steps")),
+                "participation": build_participation(said["participation"], by("participation")),
+                "oracle": build_oracle(said["oracle"], by("oracle")),
+                "stop": None if said["stop"] is None else build_stop(said["stop"], by("stop")),
+                "availability": build_availability(said["availability"], self.deploy.get("sites")),
                 "resources": Resources.of(problem.clients, said["speeds"], said["link"]),
             }
         plain = {key: entry for key, entry in said.items() if key in Arguments.__annotations__}
@@ -207,7 +215,7 @@ def study_from(tables: Mapping[str, Any], source: str, folder: Path = Path()) ->
     with located(study.place("[problem]")):
         study = study.but(problem=checked_problem(problem, folder) if problem else {})
     with located(study.place("[run]")):
-        study = study.with_run(run)
+        study = study.with_run(run, folder, asked_by=source)
     with located(study.place("[deploy]")):
         study = study.with_deploy(deploy)
     entries = []

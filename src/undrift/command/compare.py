@@ -48,7 +48,7 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
             return _code(study, found["diverged"], talk)
         if (loss := directory.loss()) is not None:
             talk.note(loss)
-    directory.open(study, notes, f"compare-{study.problem.get('name', '')}")
+    directory.open(study, notes, f"compare-{study.problem.get('name', '').rpartition('.py:')[2]}")
     outcomes, interrupted = _play(study, entries, directory, talk)
     promises = _promises(entries, outcomes)
     summary = _leave(study, entries, outcomes, promises, directory, interrupted, arguments.no_figures)

@@ -38,7 +38,8 @@ def study_from_arguments(arguments: argparse.Namespace, base: Study | None = Non
     """The study that the arguments describe; `base` is used where no file is named."""
     study = vouched(read_study(arguments.study), arguments) if arguments.study else (base or Study(problem={}))
     if arguments.problem:
-        study = study.but(problem=problem_words(arguments.problem))
+        named_by = {key: file for key, file in study.named_by.items() if key != "problem"}
+        study = study.but(problem=problem_words(arguments.problem), named_by=named_by)
     given = {key: entry for key in DEFAULTS if (entry := getattr(arguments, key, None)) is not None}
     if "steps" in given:
         given["steps"] = scalar(given["steps"])

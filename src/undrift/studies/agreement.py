@@ -25,7 +25,7 @@ from ..plan import Absences
 from ..privacy import private_of
 from ..recipe import RULES
 from .entries import ready
-from .own import MARK, file_of, map_own
+from .own import MARK, file_of, is_own, map_own
 from .paths import file_named
 from .source import Source, source_of
 from .study import Study, study_from
@@ -205,6 +205,11 @@ def _without_local(problem: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refuse_files(problem: Mapping[str, Any], source: str) -> None:
     """Nobody tells another machine which of its files to open."""
+    if is_own(str(problem.get("name"))):
+        raise InputError(
+            f"{source}: the problem {problem['name']!r} is a program that makes all data on one machine, not deployed: let "
+            'the sites bring their own with name = "sites"'
+        )
     if (key := file_named(problem)) is not None:
         raise InputError(
             f"{source}: {key} of the problem {problem.get('name')!r} names a file of one machine, which is not deployed: let "

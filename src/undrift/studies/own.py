@@ -25,6 +25,7 @@ MARK = ".py:"  # in a name: before it a file, after it a factory in that file
 # What a factory of each kind returns
 MADE = {
     "method": "an Algorithm",
+    "problem": "a problem, what ud.problems.custom(…) and its kin return",
     "compressor": "a Compressor",
     "oracle": "an Oracle",
     "participation": "a Participation, such as ud.plan.rule(function, count)",

@@ -16,13 +16,14 @@ import tomli_w
 from ..api import describe
 from ..engine.description import Arguments, Run
 from ..errors import InputError, unknown
-from ..gate import Seed, check, check_value, shown
+from ..gate import Seed, check, check_sound, check_value, shown
 from ..problems.base import Problem
 from ..recipe import Method
 from ..resources import Resources
 from .build import build_availability, build_oracle, build_participation, build_steps, build_stop
 from .catalogue import PROBLEMS
 from .method import StudyMethod
+from .own import MARK, absolute_own, is_own
 from .paths import absolute_paths, absolute_run
 from .schema import DeployTable, RunTable, defaults, table_of
 from .sites import Sites
@@ -91,7 +92,8 @@ class Study:
         with located(self.place("[problem]")):
             if self.problem.get("name") == "sites":  # in the order in which they are deployed
                 return Sites.of(self.problem).simulated(self.deploy.get("sites"))
-            return construct(self.problem, PROBLEMS, "problem")
+            by = self.named_by.get("problem")
+            return construct(self.problem, PROBLEMS, "problem", by, lambda made: isinstance(made, Problem))
 
     def arguments(self, problem: Problem) -> Arguments:
         """What the table [run] tells a run, besides its rounds."""
@@ -145,7 +147,8 @@ class Study:
         """The problem in a line, for tables and figures."""
         shown_words = {key: json.dumps(entry, ensure_ascii=False) for key, entry in self.problem.items()}
         inside = ", ".join(f"{key} = {entry}" for key, entry in shown_words.items() if key not in HIDDEN)
-        return f"{self.problem['name']}{f' ({inside})' if inside else ''}"
+        name = self.problem["name"].rpartition(MARK)[2]
+        return f"{name}{f' ({inside})' if inside else ''}"
 
     def words(self) -> dict[str, Any]:
         written = {*ALWAYS_WRITTEN, *(self.told & {"steps"})}
@@ -213,7 +216,7 @@ def study_from(tables: Mapping[str, Any], source: str, folder: Path = Path()) ->
         raise InputError(f"{source}: methods are tables [[method]], got {shown(methods)}")
     study = Study({}, source=source)
     with located(study.place("[problem]")):
-        study = study.but(problem=checked_problem(problem, folder) if problem else {})
+        study = study.but(problem=checked_problem(problem, folder) if problem else {}, named_by={"problem": source})
     with located(study.place("[run]")):
         study = study.with_run(run, folder, asked_by=source)
     with located(study.place("[deploy]")):
@@ -230,6 +233,9 @@ def checked_problem(words: Mapping[str, Any], folder: Path = Path()) -> dict[str
     name = words.get("name")
     if not isinstance(name, str):
         raise InputError(f'a problem needs name = "…", got {shown(name)}; `undrift list` shows the names')
+    if is_own(name):  # its parameters are known once it may run
+        check_sound("a problem", dict(words))
+        return {**words, "name": absolute_own(name, folder)}
     if name not in PROBLEMS:
         raise unknown("problem", name, PROBLEMS)
     check(table_of(PROBLEMS[name], name=str), words, f"problem {name!r}", f"problem {name!r}: ")

@@ -112,7 +112,10 @@ def own_thing(
         raise InputError(f"{what}: a factory names its parameters, got *args or **kwargs")
     arguments = _bound(factory, positional, named, what)
     check(table_of(factory), arguments, what, f"{what}: ")
-    made = _called(factory, json.dumps(arguments, sort_keys=True, default=str), what)
+    call = (
+        _called.__wrapped__ if kind == "problem" else _called
+    )  # data are large, and nobody keeps them longer than needed
+    made = call(factory, json.dumps(arguments, sort_keys=True, default=str), what)
     if not check_made(made):
         raise InputError(f"{what} must return {MADE[kind]}, got {shown(made)}")
     return made

@@ -52,7 +52,8 @@ def compare_document(
         note += f" Lines are medians over {len(seeds)} seeds, bands their range."
     labels = [outcome.label for outcome in outcomes]
     return {
-        "title": f"{_listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on {study.problem['name']}",
+        "title": f"{_listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on "
+        f"{study.problem['name'].rpartition('.py:')[2]}",
         "subtitle": _subtitle(study, study.run["rounds"], summary),
         "command": summary["command"],
         "versions": summary["versions"],
@@ -71,7 +72,7 @@ def run_document(
     label, colour = entry.label, entry.method.known.colour or entry.method.name
     columns = {name: column[None, :] for name, column in result.history.items()}
     return {
-        "title": f"{label} on {study.problem['name']}",
+        "title": f"{label} on {study.problem['name'].rpartition('.py:')[2]}",
         "subtitle": _subtitle(study, result.rounds, summary),
         "command": summary["command"],
         "versions": summary["versions"],

@@ -1,6 +1,6 @@
 """The public names, in one place. `undrift` opens this room when the first of them is asked for."""
 
-from . import oracles, plan, problems, stop
+from . import oracles, plan, problems, stop, testing
 from .advice import advise
 from .algorithms import (
     METHODS,
@@ -56,6 +56,6 @@ __all__ = [
     "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "ef21", "fedavg",
     "feddyn", "fedexp", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled",
     "loopback", "method", "mimelite", "named_problem", "oracles", "plan", "private", "problems", "quantise", "random_k", "run",
-    "scaffnew", "scaffold", "scaled_sign", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k",
+    "scaffnew", "scaffold", "scaled_sign", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "testing", "top_k",
     "use_devices",
 ]  # fmt: skip

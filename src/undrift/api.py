@@ -50,10 +50,11 @@ def run(
 ) -> Result:
     """Simulate a method on a problem.
 
-    steps: τ — one number, one per client, `plan.random_steps(low, high)`, `plan.geometric_steps(p)`, or a function (round, key)
-    -> m numbers; methods that draw their own (Scaffnew) take none.
+    steps: τ — one number, one per client, `plan.random_steps(low, high)`, `geometric_steps(p)`, `piecewise_steps({…})`,
+    `scheduled_steps(f)`, or a function (round, key) -> m numbers; methods that draw their own (Scaffnew) take none.
     participation: `plan.full()` (default), `uniform(n)`, `weighted(n)`, `permuted(n)`, `rule(f, n)`. failures: probability that
-    a member of the cohort does not answer. oracle: `oracles.full()` (default), `minibatch(b)`, `noisy(variance)`. seed. x0:
+    a member of the cohort does not answer. availability: `plan.availability(file)`, who is there in which round.
+    oracle: `oracles.full()` (default), `minibatch(b)`, `noisy(variance)`. seed. x0:
     zeros by default. record_every: evaluate f and its gradients every so many rounds (NaN in between). keep_iterates: all
     x_t. per_client: losses, accuracies and drift of each client as well (`.clients`). diagnostics: what the method says about
     itself. stop: a rule such as `stop.at(gap=1e-6)` that ends the run in the first round that meets it (`.stopped` says why).

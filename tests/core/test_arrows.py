@@ -38,7 +38,7 @@ LEVELS = (
     ("deploy",),
     ("theory",),
     ("api",),  # describes runs (numbers left to a theorem are the theory's) and has them played
-    ("advice",),
+    ("advice", "testing"),
     ("studies",),
     ("report",),
     ("board", "flower"),

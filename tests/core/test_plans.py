@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import hypothesis
 import hypothesis.strategies as st
 import jax
 import numpy as np
+import optax
 import pytest
 from scipy import stats
 
@@ -136,3 +139,87 @@ def test_weighted_cohorts_can_be_renormalised_and_say_so():
     mixed = a.iterates[1:, 0] == 5.0  # one of each
     assert mixed.any()
     np.testing.assert_allclose(b.iterates[1:, 0][mixed], 1.0)
+
+
+def test_common_steps_are_the_same_for_all_clients_and_uniform():
+    steps = Plan(4, full, ud.plan.random_steps(2, 7, common=True), 0.0, 3).draw(1, 4000).steps
+    assert np.all(steps == steps[:, :1])
+    assert stats.chisquare(np.bincount(steps[:, 0] - 2, minlength=6)).pvalue > 1e-4
+    partial = Plan(4, ud.plan.uniform(2), ud.plan.random_steps(2, 7, common=True), 0.0, 3).draw(1, 50).steps
+    np.testing.assert_array_equal(partial, steps[:50, :2])
+
+
+def test_a_coin_of_ones_own_belongs_to_the_client():
+    p, coin = 0.25, ud.plan.geometric_steps(0.25, common=False)
+    steps = Plan(4, full, coin, 0.0, 3).draw(1, 5000).steps
+    expected = np.array([p * (1 - p) ** k for k in range(8)] + [(1 - p) ** 8]) * steps.size
+    assert stats.chisquare(np.bincount(np.minimum(steps.ravel(), 9) - 1, minlength=9), expected).pvalue > 1e-4
+    assert abs(np.corrcoef(steps[:, 0], steps[:, 1])[0, 1]) < 0.06
+    partial = Plan(4, ud.plan.uniform(2), coin, 0.0, 3).draw(1, 50)
+    np.testing.assert_array_equal(partial.steps, np.take_along_axis(steps[:50], partial.ids, axis=1))
+
+
+@dataclasses.dataclass(frozen=True)
+class Falling:
+    start: float
+
+    def __call__(self, count):
+        return self.start / (1 + count)
+
+
+def test_schedules_of_steps():
+    optax_made = ud.plan.scheduled_steps(optax.linear_schedule(50, 5, transition_steps=100))
+    steps = Plan(2, full, optax_made, 0.0, 0).draw(1, 300).steps
+    exact = np.floor(np.maximum(50 - 0.45 * np.arange(300), 5) + 0.5 + 1e-6)
+    np.testing.assert_array_equal(steps, np.stack([exact, exact], axis=1))
+    own = Plan(3, ud.plan.uniform(2), ud.plan.scheduled_steps(Falling(8.0)), 0.0, 0)
+    np.testing.assert_array_equal(own.draw(3, 3).steps, [[3, 3], [2, 2], [2, 2]])
+    assert own.same_for_all_seeds is False
+    assert Plan(3, full, ud.plan.scheduled_steps(Falling(8.0)), 0.0, 0).same_for_all_seeds
+    with pytest.raises(ud.InputError, match=r"≥ 1, got 0\.0 for client every client in round 17"):
+        own.draw(1, 20)
+
+
+def test_pieces_of_steps_each_draw_as_they_would_alone():
+    drawn, coin = ud.plan.random_steps(2, 9), ud.plan.geometric_steps(0.3)
+    pieces = Plan(3, full, ud.plan.piecewise_steps({1: 4, 3: drawn, 6: [1, 2, 3], 8: coin}), 0.0, 5)
+    whole = pieces.draw(1, 10).steps
+    alone = {one: Plan(3, full, one, 0.0, 5).draw(1, 10).steps for one in (drawn, coin)}
+    np.testing.assert_array_equal(whole[:2], np.full((2, 3), 4))
+    np.testing.assert_array_equal(whole[2:5], alone[drawn][2:5])
+    np.testing.assert_array_equal(whole[5:7], [[1, 2, 3]] * 2)
+    np.testing.assert_array_equal(whole[7:], alone[coin][7:])
+    np.testing.assert_array_equal(pieces.draw(5, 3).steps, whole[4:7])
+    assert (pieces.steps.largest, ud.plan.piecewise_steps({1: 4, 3: drawn}).largest) == (None, 9)
+    assert tuple(ud.plan.piecewise_steps({1: [7, 1], 3: ud.plan.random_steps(2, 3)}).values) == (1, 2, 3, 7)
+
+
+def test_theory_knows_the_largest_of_steps_that_change():
+    problem = ud.problems.quadratic(np.array([[[1.0]], [[2.0]]]), np.array([[3.0], [100.0]]))
+    eta = {}
+    for steps in (9, ud.plan.piecewise_steps({1: 3, 4: 9}), ud.plan.random_steps(2, 9, common=True)):
+        eta[str(steps)] = ud.describe(ud.fedavg(eta="theorem"), problem, rounds=5, steps=steps).method.numbers["eta"]
+    assert len(set(eta.values())) == 1
+    for unknown in (ud.plan.scheduled_steps(Falling(9.0)), ud.plan.geometric_steps(0.3, common=False)):
+        with pytest.raises(ud.InputError, match="nobody knows the largest of"):
+            ud.describe(ud.fedavg(eta="theorem"), problem, rounds=5, steps=unknown)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: ud.plan.piecewise_steps({}), "a table {first round: steps}, the first from round 1 on; got {}"),
+        (lambda: ud.plan.piecewise_steps({2: 5}), "got 2 as the first round: say what holds before"),
+        (lambda: ud.plan.piecewise_steps({"a": 5}), "rounds whole numbers ≥ 1, got 'a'"),
+        (lambda: ud.plan.piecewise_steps({1: ud.plan.piecewise_steps({1: 2})}), "cannot have pieces itself"),
+        (lambda: Plan(3, full, ud.plan.piecewise_steps({1: 3, 5: [1, 2]}), 0.0, 0), r"one per client \(3\)"),
+        (lambda: Plan(3, full, ud.plan.piecewise_steps({1: 0}), 0.0, 0), "τ_i must be ≥ 1, got 0"),
+        (lambda: ud.plan.scheduled_steps(5), "a function of the round, got 5: give the number"),
+        (lambda: Plan(3, full, ud.plan.scheduled_steps(lambda t: "a"), 0.0, 0).draw(1, 1), "that JAX can trace"),
+        (lambda: Plan(3, full, ud.plan.scheduled_steps(lambda t: float("nan")), 0.0, 0).draw(1, 1), "whole numbers, got nan"),
+        (lambda: Plan(3, full, ud.plan.scheduled_steps(lambda t: [1, 2]), 0.0, 0).draw(1, 1), "one number a round"),
+    ],
+)  # fmt: skip
+def test_bad_steps_that_change(make, text):
+    with pytest.raises(ud.InputError, match=text):
+        make()

@@ -11,7 +11,7 @@ import numpy as np
 from ..engine.description import Run
 from ..errors import InputError, unknown
 from ..oracles import Oracle
-from ..plan import Everyone, Participation
+from ..plan import Availability, Everyone, Participation
 from ..problems.base import Problem
 from ..recipe import Factory, Recipe
 from ..resources import Resources
@@ -48,6 +48,7 @@ def advise(
     oracle: Oracle | None = None,
     participation: Participation | None = None,
     failures: float = 0.0,
+    availability: Availability | None = None,
     measured_local_steps: int = PER_METHOD,
     factors: tuple[float, ...] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
@@ -77,9 +78,9 @@ def advise(
     for entry in steps:
         per_client(entry, problem.clients)  # refuses what are not local steps
     resources = Resources.of(problem.clients, speeds, link)
-    options = options_for(problem, methods, everyone=_everyone(participation, failures))
+    options = options_for(problem, methods, everyone=_everyone(participation, failures, availability))
     run = Run.of(options[0].make(1.0, 1), problem, 0, seed=seed, x0=x0, oracle=oracle)
-    plan = {"oracle": oracle, "participation": participation, "failures": failures}
+    plan = {"oracle": oracle, "participation": participation, "failures": failures, "availability": availability}
     goal, start = _goal(problem, run.x0, on, target, absolute)
     models, how = _models(problem, run.x0, goal, plan)
     if models is None and not measure:
@@ -106,8 +107,8 @@ def advise(
     return _decided(made, models, seed)
 
 
-def _everyone(participation: Participation | None, failures: float) -> bool:
-    return not failures and isinstance(participation, Everyone | None)
+def _everyone(participation: Participation | None, failures: float, availability: Availability | None) -> bool:
+    return not failures and isinstance(participation, Everyone | None) and availability is None
 
 
 def _goal(problem: Problem, x0: np.ndarray, on: str, target: float, absolute: bool) -> tuple[Goal, float]:
@@ -142,7 +143,7 @@ def _models(problem: Problem, x0: np.ndarray, goal: Goal, plan: dict[str, Any]) 
         return None, f"no theory predicts when the {goal.column} is reached"
     if not oracle.exact:
         return None, f"gradients are {oracle}, and predictions are made for exact ones"
-    if not _everyone(plan["participation"], plan["failures"]):
+    if not _everyone(plan["participation"], plan["failures"], plan["availability"]):
         return None, "not everyone takes part in every round, and predictions are made for full participation"
     try:
         models = Models(problem, np.asarray(x0, np.float64), goal.value)

@@ -60,6 +60,7 @@ def execute(arguments: argparse.Namespace) -> int:
             oracle=told["oracle"],
             participation=told["participation"],
             failures=told["failures"],
+            availability=told["availability"],
             progress=progress,
         )
     command = _command(study, advice, arguments.method or ())

@@ -12,6 +12,7 @@ from ..engine.sweep import sweep_identity
 from ..errors import InputError
 from ..problems.network import Network
 from ..progressfile import Writer
+from ..recipe import RULES
 from ..report.clients import Clients, Roll, clients_of
 from ..report.curves import BoundLine
 from ..report.promise import Promise, promise_of
@@ -62,7 +63,7 @@ def execute_in(arguments: argparse.Namespace, directory: RunDirectory, talk: Tal
             return _code(study, found["diverged"], talk)
         if (loss := directory.loss()) is not None:
             talk.note(loss)
-    directory.open(study, notes, f"compare-{study.problem.get('name', '')}")
+    directory.open(study, notes, f"compare-{study.problem.get('name', '').rpartition('.py:')[2]}")
     write_columns(directory.path, problem.columns)
     outcomes, interrupted = _play(study, entries, directory, talk)
     promises = _promises(entries, outcomes)
@@ -120,9 +121,15 @@ def _methods(study: Study, arguments: argparse.Namespace, is_network: bool) -> t
         methods = [with_flags(method, arguments) for method in study.methods or map(StudyMethod, usual)]
     if arguments.eta is None:
         return tuple(methods)
-    # A step size may have another name.
-    etas = list(arguments.eta)
-    return tuple(method.with_parameters(eta=etas) if method.known.number == "eta" else method for method in methods)
+    return tuple(_with_steps(method, list(arguments.eta)) for method in methods)
+
+
+def _with_steps(method: StudyMethod, etas: list[Any]) -> StudyMethod:
+    """The method over this grid; where its step has another name, over the rules in it, for numbers mean nothing there."""
+    if method.known.number == "eta":
+        return method.with_parameters(eta=etas)
+    rules = [eta for eta in etas if eta in RULES]
+    return method.with_parameters(**{method.known.number: rules}) if rules else method
 
 
 def _notes(entry: Entry) -> list[str]:

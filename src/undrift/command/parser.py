@@ -24,7 +24,9 @@ NOTATION = """names with arguments are written name:value,key=value, here as in 
   --problem network:data=digits,model=mlp,clients=20,partition=exdir:classes=2,alpha=10
   --up top_k:75      --down top_k:50,memory=false   --oracle minibatch:20   --participation uniform:10
   --participation uniform:10,renormalise=true       --stop gap=1e-6,patience=20
-steps: 20 | 5,10,20 (one per client) | 2..100 (anew every round) | 2..100:fixed (once per client)"""
+steps: 20 | 5,10,20 (one per client) | 2..100 (anew every round) | 2..100:fixed (once per client) | 2..100:common (all alike)
+  geometric:0.1 (a coin each) | geometric:0.1:common | piecewise:1=20,101=5 | linear_schedule:init_value=20,… | file.py:rule
+--up, --down, --oracle, --participation, --steps and --stop take path/to/file.py:factory of your own, as --method does"""
 
 
 class Parser(argparse.ArgumentParser):
@@ -314,6 +316,7 @@ def _add_advise(commands: Any) -> None:
     setting.add_argument(
         "--failures", type=RUN["failures"], metavar="P", help="probability that a client does not answer"
     )
+    _add_availability(setting)
     setting.add_argument("--oracle", metavar="WORD", help="full, minibatch:B or noisy:VARIANCE (but full: measured)")
     setting.add_argument("--seed", type=RUN["seed"], help="seed of the runs (data have their own: data_seed)")
     setting.add_argument(
@@ -330,6 +333,14 @@ def _add_advise(commands: Any) -> None:
     output.add_argument("--quiet", action="store_true", help="no progress, no notes")
 
 
+def _add_availability(group: Any) -> None:
+    group.add_argument(
+        "--availability",
+        metavar="FILE.csv",
+        help="who is there in which round; FILE.csv:absent=silent,after=repeat says more of others and of later rounds",
+    )
+
+
 def _add_wish(group: Any, flag: str, text: str) -> None:
     """A flag that says yes; None: it says nothing, and a study file may."""
     group.add_argument(flag, action="store_const", const=True, help=text)
@@ -344,6 +355,7 @@ def _add_setting(parser: argparse.ArgumentParser) -> Any:
     setting.add_argument(
         "--failures", type=RUN["failures"], metavar="P", help="probability that a client does not answer"
     )
+    _add_availability(setting)
     setting.add_argument("--oracle", metavar="WORD", help="full, minibatch:B or noisy:VARIANCE")
     setting.add_argument("--up", metavar="WORD", help="compressor of what clients send")
     setting.add_argument("--down", metavar="WORD", help="compressor of what the server sends")

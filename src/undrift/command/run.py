@@ -58,7 +58,11 @@ def prepare(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) 
             return shown(found, arguments.json, codes.OK if found["status"] == "finished" else codes.DIVERGED)
         if (loss := directory.loss()) is not None:
             talk.note(loss)
-    directory.open(study, notes, f"{study.methods[0].name.rpartition('.py:')[2]}-{study.problem.get('name', '')}")
+    directory.open(
+        study,
+        notes,
+        f"{study.methods[0].name.rpartition('.py:')[2]}-{study.problem.get('name', '').rpartition('.py:')[2]}",
+    )
     write_columns(directory.path, problem.columns)
     return study, entry
 

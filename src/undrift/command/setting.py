@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
 from ..gate import scalar
+from ..recipe import RULES
 from ..studies.method import StudyMethod
 from ..studies.networks import MODEL_OPTIONS
+from ..studies.own import absolute_own, vouch
 from ..studies.study import DEFAULTS, Study, checked_problem, read_study
 from ..studies.words import located, split_word
 
@@ -46,7 +49,8 @@ def study_from_arguments(arguments: argparse.Namespace, base: Study | None = Non
     """The study that the arguments describe; `base` is used where no file is named."""
     study = vouched(read_study(arguments.study), arguments) if arguments.study else (base or Study(problem={}))
     if arguments.problem:
-        study = study.but(problem=problem_words(arguments.problem), asked_by=None)
+        named_by = {key: file for key, file in study.named_by.items() if key != "problem"}
+        study = study.but(problem=problem_words(arguments.problem), named_by=named_by)
     given = {key: entry for key in DEFAULTS if (entry := getattr(arguments, key, None)) is not None}
     if "steps" in given:
         given["steps"] = scalar(given["steps"])
@@ -106,9 +110,15 @@ def study_method(word: str, arguments: argparse.Namespace, eta: Any = None) -> S
 
 def with_flags(method: StudyMethod, arguments: argparse.Namespace, eta: Any = None) -> StudyMethod:
     """A method with --up, --down, --eta and what makes it private put over it."""
-    links = {key: getattr(arguments, key) for key in ("up", "down") if getattr(arguments, key)}
+    links = {key: absolute_own(getattr(arguments, key), Path()) for key in ("up", "down") if getattr(arguments, key)}
+    vouch(list(links.values()))  # typed by the user himself, whoever names the method
     method = dataclasses.replace(method, **links, private=_private(method, arguments))
-    return method if eta is None else method.with_parameters(eta=eta)
+    return method if eta is None else with_step(method, eta)
+
+
+def with_step(method: StudyMethod, eta: Any) -> StudyMethod:
+    """The method with --eta; a rule (theorem, certified) is for its step whatever that is called, FedSplit's s."""
+    return method.with_parameters(**{method.known.number if eta in RULES else "eta": eta})
 
 
 def _private(method: StudyMethod, arguments: argparse.Namespace) -> dict[str, Any] | None:

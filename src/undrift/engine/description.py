@@ -22,7 +22,18 @@ import numpy as np
 from ..errors import InputError, unknown
 from ..gate import LARGEST, Failures, check_value, shown, whole
 from ..oracles import Oracle
-from ..plan import Absences, Everyone, GeometricSteps, Participation, Plan, RandomSteps, Steps, uniform
+from ..plan import (
+    Absences,
+    Availability,
+    ChangingSteps,
+    Everyone,
+    Participation,
+    PiecewiseSteps,
+    Plan,
+    Steps,
+    piecewise_steps,
+    uniform,
+)
 from ..problems.base import Problem
 from ..problems.evaluation import AGAINST_OPTIMUM, Reference
 from ..problems.population import Population
@@ -49,8 +60,8 @@ class Arguments(TypedDict, total=False):
     """What a run can be told besides method, problem and rounds."""
 
     steps: (
-        Steps  # τ: one number, one per client, `plan.random_steps(low, high)`, `plan.geometric_steps(p)`, or a function
-        # (round, key) -> m numbers
+        Steps  # τ: one number, one per client, `plan.random_steps(low, high)`, `geometric_steps(p)`, `piecewise_steps({…})`,
+        # `scheduled_steps(f)`, or a function (round, key) -> m numbers
     )
     seed: int
     x0: Any  # where to start; zeros, or a network's initial weights, by default
@@ -66,6 +77,7 @@ class Arguments(TypedDict, total=False):
     stop: Stop | None  # `stop.at(gap=1e-6)`, `stop.patience(20)`: when to end before the last round
     on_divergence: str  # "stop" raises `DivergenceError`, which carries the result so far; "continue" plays on
     plan: Absences | None  # `plan.trace(file)`: who was silent in a deployed run
+    availability: Availability | None  # `plan.availability(file)`: who is there in which round
     resources: Resources | None  # `Resources.of(m, speeds, link)`, from which virtual seconds are counted
 
 
@@ -93,6 +105,7 @@ class Run:
     resources: Resources
     given_x0: bool = False  # by the user, not by the problem
     absences: Absences | None = None
+    availability: Availability | None = None  # None: everyone is always there
 
     def __post_init__(self) -> None:
         drawn = self.method.drawn_steps
@@ -114,11 +127,13 @@ class Run:
             raise InputError(refused_steps(method, arguments["steps"]))
         seed = _seed(arguments.get("seed", 0))
         data, population = (problem, problem.population) if isinstance(problem, Problem) else (None, problem)
+        rounds = whole("rounds must be a whole number", rounds, 0, LARGEST - 1)  # round 0 is one more
+        there = _availability(arguments.get("availability"), arguments.get("plan"), population.clients)
         run = cls(
             method,
             data,
             population,
-            whole("rounds must be a whole number", rounds, 0, LARGEST - 1),  # round 0 is one more
+            rounds if there is None else there.rounds_of(rounds),
             arguments.get("steps", 1),
             seed,
             _start(arguments.get("x0"), problem, seed),
@@ -134,6 +149,7 @@ class Run:
             _resources(arguments.get("resources"), population.clients),
             arguments.get("x0") is not None,
             _absences(arguments.get("plan"), rounds),
+            None if there is None or there.always else there,
         )
         run.plan  # noqa: B018 (refuses steps and cohorts that do not fit)
         if method.recipe.split:
@@ -167,6 +183,7 @@ class Run:
             steps=_pooled_steps(self.steps),
             failures=0.0,
             absences=None,
+            availability=None,
             resources=self.resources.pooled(),
         )
 
@@ -195,10 +212,10 @@ class Run:
     @cached_property
     def plan(self) -> Plan:
         """Who takes part, with how many steps, and who answers."""
-        most = self.oracle.most_steps
         return Plan(
-            self.population.clients, self.participation, self.steps, self.failures, self.seed, most, self.absences
-        )
+            self.population.clients, self.participation, self.steps, self.failures, self.seed, self.oracle.most_steps,
+            self.absences, self.availability,
+        )  # fmt: skip
 
     @cached_property
     def every_round(self) -> bool:
@@ -283,6 +300,7 @@ class Run:
         theorem = {"theorem": self.method.chosen_by} if self.method.chosen_by else {}
         ends = {} if self.stop is None else {"stop": str(self.stop)}
         absences = {} if self.absences is None else {"plan": str(self.absences)}
+        there = {} if self.availability is None else {"availability": str(self.availability)}
         return {
             "method": str(self.method),
             **theorem,
@@ -297,6 +315,7 @@ class Run:
             "resources": str(self.resources),
             **ends,
             **absences,
+            **there,
         }
 
     # ----- as a tree
@@ -377,6 +396,16 @@ def _absences(given: Any, rounds: int) -> Absences | None:
     return given
 
 
+def _availability(given: Any, traced: Any, clients: int) -> Availability | None:
+    if given is None:
+        return None
+    if not isinstance(given, Availability):
+        raise InputError(f"availability is a trace of who is there, ud.plan.availability(file); got {given!r}")
+    if traced is not None:
+        raise InputError("the trace of a deployed run says who was absent in it already: leave availability out")
+    return given.among(clients)
+
+
 def _resources(given: Any, clients: int) -> Resources:
     """What turns work and bytes into seconds; equal clients with an ordinary link where nobody says."""
     if given is None:
@@ -390,7 +419,9 @@ def _resources(given: Any, clients: int) -> Resources:
 
 def _pooled_steps(steps: Any) -> Any:
     """One machine in place of m: it takes as many steps as a client does on average."""
-    if isinstance(steps, RandomSteps | GeometricSteps):
+    if isinstance(steps, PiecewiseSteps):
+        return piecewise_steps({first: _pooled_steps(piece) for first, piece in steps.pieces})
+    if isinstance(steps, ChangingSteps):
         return steps
     if callable(steps):
         return lambda round, key: max(1, _rounded_mean(steps(round, key)))

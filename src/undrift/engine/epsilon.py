@@ -135,6 +135,7 @@ def why_not_amplified(run: Run, private: Private) -> str:
         "everyone takes part in every round": who.size(m) == m and who.distinct,
         "only for plan.uniform(n) without replacement is it known": not (type(who) is Uniform and not who.replace),
         "who is silent is taken from a deployed run": run.absences is not None,
+        "who is there is known from a trace": run.availability is not None,
         "unequal weights tell who took part": not _equal(run.population.weights),
         "clients or their slots remember in which rounds they took part": bool(
             jax.tree.leaves((memory.clients, memory.slots))
@@ -161,7 +162,7 @@ def _cohorts(run: Run, rounds: range) -> np.ndarray | None:
     who = run.participation
     if not isinstance(who, Uniform | Weighted | Permuted):
         return None
-    return who.cohorts(run.seed, rounds, run.population.clients)
+    return run.plan.cohorts(rounds)
 
 
 def _curve(noise: float) -> np.ndarray:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Jaxpr
 
-from ..plan import Draw, GeometricSteps, Plan
+from ..plan import ChangingSteps, Draw, Plan, RandomSteps
 from ..privacy import private_of
 from ..problems.arrays import blocks
 from .description import Run
@@ -99,13 +99,16 @@ def plan_digest_after(plan: Plan, rounds: int) -> Any:
 def plan_digest(plan: Plan) -> Any:
     """The hash of a plan before round 1: all of it, where the library draws it, for that follows from a few numbers."""
     digest = hashlib.sha256()
-    drawn = dataclasses.replace(plan, absences=None)
+    drawn = dataclasses.replace(plan, absences=None, availability=None)
     if drawn.settled:
         digest.update(repr((plan.clients, str(plan.participation), plan.failures, plan.seed)).encode())
-        if isinstance(plan.steps, GeometricSteps):  # two coins that differ little fall alike for a long time
-            digest.update(repr(plan.steps).encode())
+        by_range = isinstance(plan.steps, RandomSteps) and not plan.steps.common
+        if isinstance(plan.steps, ChangingSteps) and not by_range:
+            digest.update(repr(plan.steps).encode())  # two coins that differ little fall alike for a long time
         for part in drawn.draw(1, SOME):
             _add(digest, np.asarray([]) if part is None else np.asarray(part))
+    if plan.availability is not None:
+        digest.update(plan.availability.digest.encode())
     if plan.absences is not None:
         digest.update(b"trace")  # never the run without one, not even before round 1
     return digest

@@ -10,7 +10,7 @@ import numpy as np
 from .. import wire
 from ..errors import InputError
 from ..oracles import Oracle
-from ..plan import Draw
+from ..plan import Draw, Plan
 from ..protocol import Account, Algorithm, Exchange, OneByOne, Program, Repeat, exchanges, placed
 from ..resources import Resources
 from .description import Run
@@ -29,7 +29,9 @@ class Ledger:
     The columns are bytes by link, gradients, and, where messages have named parts (dictionaries, as in split learning), bytes
     by part. With `resources` there are virtual seconds too, by cause: an exchange takes as long as its slowest client
     computes, plus one latency, plus its messages at the rates of a client's own link; clients that play in turn take the sum
-    of that. Work is counted in calls of a client's whole oracle: a component gradient of FedTrack is 1/n_i of one.
+    of that. `plan`: knows to whom nobody speaks, who only fills the row of a cohort.
+
+    Work is counted in calls of a client's whole oracle: a component gradient of FedTrack is 1/n_i of one.
     """
 
     def __init__(
@@ -39,8 +41,9 @@ class Ledger:
         sizes: np.ndarray,
         oracle: Oracle,
         resources: Resources | None = None,
+        plan: Plan | None = None,
     ) -> None:
-        self.algorithm, self.shapes, self.sizes = algorithm, shapes, sizes
+        self.algorithm, self.shapes, self.sizes, self.plan = algorithm, shapes, sizes, plan
         self.oracle, self.resources = oracle, resources
         self._last: tuple[Any, Counts] = None, {}  # a round and what it cost
         messages = [message for shape in shapes for message in (shape.down, shape.up)]
@@ -55,20 +58,21 @@ class Ledger:
 
     @classmethod
     def of(cls, run: Run) -> Ledger:
-        return cls(run.algorithm, run.shapes, run.population.sizes, run.oracle, run.resources)
+        return cls(run.algorithm, run.shapes, run.population.sizes, run.oracle, run.resources, run.plan)
 
     def start(self) -> Counts:
         """The cost of the start program, played by all clients."""
         m = len(self.sizes)
         draw = Draw(None, np.ones((1, m), np.int64), None)
-        return self._program(self.algorithm.start, 0, draw)
+        return self._program(self.algorithm.start, 0, draw, None)
 
     def rounds(self, draw: Draw, first_round: int) -> Counts:
         """The cost of these rounds."""
         if len(draw.steps) != 1:
             return self._rounds(draw, first_round)
         # Whoever asks for one round after the other often asks for the same one again.
-        asked = first_round == 1, [None if part is None else part.tobytes() for part in draw]
+        spoken = self._spoken_to(draw, first_round)
+        asked = first_round == 1, [None if part is None else part.tobytes() for part in (*draw, spoken)]
         if self._last[0] != asked:
             self._last = asked, self._rounds(draw, first_round)
         return {name: column.copy() for name, column in self._last[1].items()}
@@ -76,18 +80,26 @@ class Ledger:
     def _rounds(self, draw: Draw, first_round: int) -> Counts:
         opening = len(exchanges(self.algorithm.start))
         special = self.algorithm.first or ()
-        counts = self._program(self.algorithm.round, opening + len(exchanges(special)), draw)
+        spoken = self._spoken_to(draw, first_round)
+        counts = self._program(self.algorithm.round, opening + len(exchanges(special)), draw, spoken)
         if self.algorithm.first is not None and first_round == 1:
-            for name, column in self._program(special, opening, draw.rows(0, 1)).items():
+            own = None if spoken is None else spoken[:1]
+            for name, column in self._program(special, opening, draw.rows(0, 1), own).items():
                 counts[name][0] = column[0]
         return counts
 
-    def _program(self, program: Program, place: int, draw: Draw) -> Counts:
-        rounds, n = draw.steps.shape
-        ids = np.broadcast_to(np.arange(n), (rounds, n)) if draw.ids is None else draw.ids
+    def _spoken_to(self, draw: Draw, first_round: int) -> np.ndarray | None:
+        """Which members are told anything; None: all of them."""
+        if self.plan is None:
+            return None
+        return self.plan.asked(range(first_round, first_round + len(draw.steps)), _members(draw))
+
+    def _program(self, program: Program, place: int, draw: Draw, spoken: np.ndarray | None) -> Counts:
+        (rounds, n), ids = draw.steps.shape, _members(draw)
         answered = np.ones((rounds, n), np.int64) if draw.answered is None else draw.answered.astype(np.int64)
         total = {name: np.zeros(rounds, float if name in SECONDS else np.int64) for name in self.columns}
-        stretch = _Stretch(draw.steps.astype(np.int64), answered, ids, self.sizes[ids], total)
+        silent = 1 - answered if spoken is None else (1 - answered) * spoken
+        stretch = _Stretch(draw.steps.astype(np.int64), answered, silent, ids, self.sizes[ids], total)
         self._walk(program, place, stretch, np.ones((rounds, n), np.int64), False)
         return total
 
@@ -104,7 +116,7 @@ class Ledger:
         total = stretch.total
         played = times * stretch.answered
         # Whoever stays silent was told the first message of the round, once.
-        told = played + (1 - stretch.answered) if stretch.opening else played
+        told = played + stretch.silent if stretch.opening else played
         stretch.opening = False
         calls, components = account.work(stretch.steps, stretch.sizes)
         if components is None:
@@ -127,10 +139,15 @@ class _Stretch:
 
     steps: np.ndarray
     answered: np.ndarray
+    silent: np.ndarray  # told the first message, without an answer
     ids: np.ndarray
     sizes: np.ndarray
     total: Counts
     opening: bool = True  # no message has been sent yet
+
+
+def _members(draw: Draw) -> np.ndarray:
+    return np.broadcast_to(np.arange(draw.steps.shape[1]), draw.steps.shape) if draw.ids is None else draw.ids
 
 
 def _summed(what: str, work: np.ndarray, times: np.ndarray) -> np.ndarray:

@@ -161,7 +161,8 @@ class ServerNode:
         program = special if t == 1 and special else algorithm.round
         account = algorithm.exchanges[place].account
         if account.on_wire:
-            for i in ids[~answers]:
+            asked = self.run.plan.asked(range(t, t + 1), ids[None])
+            for i in ids[~answers if asked is None else ~answers & asked[0]]:
                 told = wire.encode(self.parts.send(place)(self.memory, self.slots[i], t))
                 self.travelled[account.down_link] += len(told)
         self._steps(program, place, Call(place, t), ids[answers], plan.steps[0][answers])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path, PurePosixPath
@@ -26,7 +26,7 @@ from ..privacy import private_of
 from ..recipe import RULES
 from .build import build_stop
 from .entries import ready
-from .own import MARK, is_own
+from .own import MARK, file_of, is_own, map_own
 from .paths import file_named
 from .source import Source, source_of
 from .study import Study, study_from
@@ -50,7 +50,7 @@ class Agreement:
             raise InputError(
                 f"{study.source}: a deployed run has one method, the study has {len(study.methods)}: name one with --method"
             )
-        for word in ("keep_iterates", "failures"):
+        for word in ("keep_iterates", "failures", "availability"):
             if study.run[word]:
                 raise InputError(
                     f"{study.source}, table [run]: {word} is for simulations: leave it out of a deployed run"
@@ -82,15 +82,21 @@ class Agreement:
             raise InputError("the contract names no problem")
         _refuse_files(problem, "the contract")
         method = words.get("method")
-        if not isinstance(method, Mapping) or not isinstance(name := method.get("name"), str):
+        if not isinstance(method, Mapping) or not isinstance(method.get("name"), str):
             raise InputError("the contract names no method")
-        if is_own(name):
-            method = {**method, "name": _installed(name, contract, files)}
-        tables = {"problem": words.get("problem"), "run": words.get("run"), "deploy": {"sites": contract.sites}}
-        study = study_from({**tables, "method": [method]}, "the contract")
-        if is_own(name):  # the file is the site's own, and its content is what was agreed on
-            study = study.trusted()
-        return cls(study, contract)
+        run = words.get("run")
+        if not isinstance(run, Mapping):
+            raise InputError("the contract has no table [run]")
+        if run.get("availability") is not None:
+            raise InputError("the contract names a file of one machine, availability, which is not deployed")
+
+        def installed(word: str) -> str:
+            return _installed(word, contract, files)
+
+        tables = {"problem": problem, "run": map_own(run, installed), "deploy": {"sites": contract.sites}}
+        study = study_from({**tables, "method": [_mapped(method, installed)]}, "the contract")
+        # Programs are the site's own files, with the content that was agreed on.
+        return cls(study.trusted(), contract)
 
     @cached_property
     def source(self) -> Source:
@@ -180,13 +186,24 @@ def _contract(study: Study) -> Contract:
     problem = _without_local(words["problem"])
     (method,) = words["method"]
     code: dict[str, str] = {}
-    if is_own(method["name"]):
-        file, short = _file_of(method["name"])
-        code[file.name] = _digest(file)
-        method = {**method, "name": short}
-    tables = {"problem": problem, "run": words["run"], "method": method}
+
+    def shortened(word: str) -> str:
+        file, rest = file_of(word)
+        digest = _digest(file)
+        if code.setdefault(file.name, digest) != digest:
+            raise InputError(
+                f"{study.source}: two programs of this run are called {file.name}, and sites know them by that name: rename one"
+            )
+        return f"{file.name}:{rest}"
+
+    tables = {"problem": problem, "run": map_own(words["run"], shortened), "method": _mapped(method, shortened)}
     sites, absences = list(study.deploy["sites"]), study.deploy.get("deadline") is not None
     return Contract(PROTOCOL, VERSION, _plain(tables), sites, absences, code)
+
+
+def _mapped(method: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """A table [[method]] with the programs that it names changed; its label is for people."""
+    return {key: entry if key == "label" else map_own(entry, change) for key, entry in method.items()}
 
 
 def _without_local(problem: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,6 +212,11 @@ def _without_local(problem: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refuse_files(problem: Mapping[str, Any], source: str) -> None:
     """Nobody tells another machine which of its files to open."""
+    if is_own(str(problem.get("name"))):
+        raise InputError(
+            f"{source}: the problem {problem['name']!r} is a program that makes all data on one machine, not deployed: let "
+            'the sites bring their own with name = "sites"'
+        )
     if (key := file_named(problem)) is not None:
         raise InputError(
             f"{source}: {key} of the problem {problem.get('name')!r} names a file of one machine, which is not deployed: let "
@@ -203,27 +225,20 @@ def _refuse_files(problem: Mapping[str, Any], source: str) -> None:
 
 
 def _installed(name: str, contract: Contract, files: Sequence[Path]) -> str:
-    """The name of a method with the file that is installed here, if its content is what was agreed on."""
-    stem, _, factory = name.rpartition(MARK)
+    """A name in a program, with the file that is installed here, if its content is what was agreed on."""
+    stem, _, rest = name.partition(MARK)
     wanted = PurePosixPath(stem + ".py").name
     agreed = contract.code.get(wanted)
     if agreed is None:
-        raise InputError(f"the contract names the method {name!r} without the hash of its file")
+        raise InputError(f"the contract names {name!r} without the hash of its file")
     for file in files:
         if _digest(file) == agreed:
-            return f"{file.resolve()}:{factory}"
+            return f"{file.resolve()}:{rest}"
     have = ", ".join(f"{file} has {_digest(file)[:16]}…" for file in files) or "none is given here"
     raise InputError(
-        f"the run's method is the program {wanted} with SHA-256 {agreed}; {have}: get that file from somebody you trust, read "
+        f"the run needs the program {wanted} with SHA-256 {agreed}; {have}: get that file from somebody you trust, read "
         "it, and give it with --method-file"
     )
-
-
-def _file_of(name: str) -> tuple[Path, str]:
-    """The file of a method of one's own, and its name without folders."""
-    stem, _, factory = name.rpartition(MARK)
-    file = Path(stem + ".py")
-    return file, f"{file.name}:{factory}"
 
 
 def _digest(file: Path) -> str:

@@ -6,7 +6,8 @@ Step sizes where the user gives none: the rule of the theorem that covers the me
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from .. import precision
 from ..engine.description import Run
 from ..engine.simulate import check_stop
 from ..errors import InputError
+from ..gate import shown
 from ..problems.base import Problem
 from ..problems.network import Network
 from ..recipe import RULES, Method
@@ -98,17 +100,43 @@ def _entry(study: Study, method: StudyMethod, problem: Problem, chosen: dict[str
         return alike[made.recipe].but(method=made)
 
     # What else is missing is filled in first: FedProx's rule depends on β.
-    first, parameters = {key: entry[0] for key, entry in method.grid.items()}, method.parameters
+    parameters = method.parameters
     for rule in RULES:
         asked = [key for key, entry in parameters.items() if rule in _entries(entry)]
         if asked:
-            found = checked(study.describe(method.make(**{**first, **dict.fromkeys(asked, rule)}), problem))
+            found = _by_rule(study, method, problem, rule, asked)
             alike[found.recipe] = found
             by_rule = {key: Choice(found.method.numbers[key], found.method.chosen_by, (), rule) for key in asked}
             parameters = {**parameters, **{key: _filled(parameters[key], one) for key, one in by_rule.items()}}
             chosen = {**chosen, **{key: _beside(chosen.get(key), one) for key, one in by_rule.items()}}
     method = method.with_parameters(**parameters)
     return Entry(method, [run_of(method.make(**point)) for point in method.points()], chosen)
+
+
+def _by_rule(study: Study, method: StudyMethod, problem: Problem, rule: str, asked: list[str]) -> Run:
+    """The run with what a rule says for these parameters; refused where that is not the same all over the grid of the others.
+
+    A rule's number belongs to the other parameters (SCAFFOLD's η to η_s), and a grid has one number for all of them.
+    """
+    others = dataclasses.replace(method, parameters={k: v for k, v in method.parameters.items() if k not in asked})
+    first: tuple[dict[str, Any], Run] | None = None
+    for point in others.points():
+        with located(_words(point)) if point else nullcontext():
+            found = checked(study.describe(method.make(**{**point, **dict.fromkeys(asked, rule)}), problem))
+        first = first or (point, found)
+        for key in asked:
+            here, there = found.method.numbers[key], first[1].method.numbers[key]
+            if not np.isclose(here, there, rtol=1e-12, atol=0):
+                raise InputError(
+                    f"{key} = {rule!r} is {there:.6g} with {_words(first[0])} and {here:.6g} with {_words(point)}, so that no "
+                    f"one number serves this grid: give each its own [[method]], or numbers for {key}"
+                )
+    assert first is not None
+    return first[1]
+
+
+def _words(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} = {shown(entry)}" for key, entry in point.items())
 
 
 def checked(run: Run) -> Run:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..algorithms import METHODS
-from ..gate import Table
+from ..gate import LARGEST, Table
 from ..recipe import RULES
 from ..schedules import Inverse
 from .build import COMPRESSORS, ORACLES, PARTICIPATION
@@ -16,7 +16,7 @@ from .catalogue import PROBLEMS
 from .method import method_table
 from .own import MARK
 from .partition import PARTITIONS
-from .schema import WORDS, DeployTable, MethodWords, RunTable, table_of
+from .schema import WORDS, CoinTable, DeployTable, MethodWords, RandomSteps, RunTable, table_of
 
 KINDS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "compressor": COMPRESSORS,
@@ -39,13 +39,18 @@ def document() -> dict[str, Any]:
               for kind, choices in KINDS.items()}  # fmt: skip
     inverse = table_of(Inverse, "schedule_inverse", schedule=Literal["inverse"])
     named = [table for tables in things.values() for table in tables]
-    tables: list[type[Table]] = [RunTable, DeployTable, MethodWords, *problems, *methods, inverse, *named]
+    tables: list[type[Table]] = [
+        RunTable, DeployTable, MethodWords, RandomSteps, CoinTable, *problems, *methods, inverse, *named,
+    ]  # fmt: skip
     _, parts = msgspec.json.schema_components(tables, ref_template="#/$defs/{name}")
     parts["schedule"] = {"anyOf": [_ref(inverse), _optax()]}
     parts["number"] = {"anyOf": [{"type": "number"}, {"enum": [*RULES]}, {"$ref": "#/$defs/schedule"}]}
     for kind, choices in things.items():
         short = [_headed(parts[table.__name__]) for table in choices if len(parts[table.__name__]["properties"]) > 1]
-        parts[kind] = {"anyOf": [{"type": "string"}, *map(_ref, choices), *short]}
+        parts[kind] = {
+            "anyOf": [{"type": "string"}, *map(_ref, choices), *short, *([] if kind == "partition" else [_own()])]
+        }
+    parts["steps"] = _steps(parts)
     parts["own_method"] = _open(parts.pop(MethodWords.__name__))
     parts["problem"] = {"anyOf": [_ref(table) for table in problems]}
     parts["method"] = {"anyOf": [*map(_ref, methods), {"$ref": "#/$defs/own_method"}]}
@@ -77,6 +82,24 @@ def _headed(named: Mapping[str, Any]) -> dict[str, Any]:
     needed = [key for key in named["required"] if key not in ("name", first)]
     return {"type": "object", "properties": {head: kind, **dict(others)}, "required": [head, *needed],
             "additionalProperties": False}  # fmt: skip
+
+
+def _own() -> dict[str, Any]:
+    """A thing of one's own by name, { name = "file.py:factory", … }: its parameters are not known here."""
+    name = {"type": "string", "pattern": MARK.replace(".", r"\."), "description": "path/to/file.py:factory"}
+    return {"type": "object", "properties": {"name": name}, "required": ["name"]}
+
+
+def _steps(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Local steps: numbers, words and tables."""
+    count = {"type": "integer", "minimum": 1, "maximum": LARGEST}
+    coin = parts[CoinTable.__name__]
+    named = {**coin, "properties": {"name": {"const": "geometric"}, **coin["properties"]}, "required": ["name", "p"]}
+    p, *others = coin["properties"].items()
+    short = {**coin, "properties": {"geometric": p[1], **dict(others)}, "required": ["geometric"]}
+    tables = [_ref(RandomSteps), named, short, {"$ref": "#/$defs/schedule"}, _own()]
+    examples = [20, [5, 10, 20], "2..100:fixed", "geometric:0.1"]
+    return {"anyOf": [count, {"type": "array", "items": count}, {"type": "string"}, *tables], "examples": examples}
 
 
 def _open(words: Mapping[str, Any]) -> dict[str, Any]:

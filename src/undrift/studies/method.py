@@ -24,12 +24,10 @@ from ..recipe import Factory, Method, Surroundings, method
 from ..theory.known import Known
 from ..theory.methods import known_of
 from . import schema
-from .build import COMPRESSORS, build_schedule
-from .own import MARK, is_own, own_module
-from .paths import absolute_method
+from .build import build_compressor, build_schedule
+from .own import absolute_own, is_own, names_own, own_factory
 from .schema import WORDS, MethodWords, field_types, is_plain, kind_of, make_table
 from .solver import OPTIONS, solver_from
-from .words import construct
 
 OWN_WORDS = (
     "name",
@@ -76,9 +74,11 @@ class StudyMethod:
         for key in own.get("asked") or {}:
             if key not in parameters:
                 raise unknown("parameter that was chosen (asked)", key, parameters)
-        own["name"] = absolute_method(own["name"], folder)
-        made = cls(**own, parameters=parameters, asked_by=asked_by)
-        return made if is_own(made.name) else made.checked()  # of a program only once it may run
+        for key in ("name", *LINKS):
+            if key in own:
+                own[key] = absolute_own(own[key], folder)
+        made = cls(**own, parameters=absolute_own(parameters, folder), asked_by=asked_by)
+        return made if made.names_programs else made.checked()  # of a program only once it may run
 
     def words(self) -> dict[str, Any]:
         own = {"name": self.name, "label": self.label, **self.parameters}
@@ -106,6 +106,11 @@ class StudyMethod:
         return dataclasses.replace(self, asked=asked or None)
 
     # ----- what it is
+    @property
+    def names_programs(self) -> bool:
+        """Whether files of the user's own have to run before it can be checked."""
+        return names_own([self.name, self.up, self.down, dict(self.parameters)])
+
     @cached_property
     def factory(self) -> Callable[..., Method]:
         return method_factory(self.name, self.asked_by)
@@ -119,7 +124,7 @@ class StudyMethod:
     @cached_property
     def compressors(self) -> tuple[Compressor | None, Compressor | None]:
         """Of what clients send, and of what the server sends."""
-        up, down = (None if c is None else construct(c, COMPRESSORS, "compressor") for c in (self.up, self.down))
+        up, down = (None if c is None else build_compressor(c, self.asked_by) for c in (self.up, self.down))
         return up, down
 
     @property
@@ -174,18 +179,20 @@ class StudyMethod:
         for key, entry in self.parameters.items():
             for single in entry if isinstance(entry, list) else [entry]:
                 if key in self.own_links:
-                    construct(single, COMPRESSORS, "compressor")
+                    build_compressor(single, self.asked_by)
                 elif isinstance(single, Mapping):
                     if not is_schedule(single):
                         raise InputError(f"{self.name}: {key} must be {NUMBERS_RULE}, got {shown(single)}")
-                    build_schedule(single)
+                    build_schedule(single, self.asked_by)
         self.compressors  # noqa: B018 (refuses words that are none)
         return self
 
     def make(self, **point: Any) -> Method:
         """The method at one point of the grid."""
         fixed = {key: entry for key, entry in self.parameters.items() if key not in self.grid}
-        values: dict[str, Any] = {k: build_schedule(v) if is_schedule(v) else v for k, v in {**fixed, **point}.items()}
+        values: dict[str, Any] = {
+            k: build_schedule(v, self.asked_by) if is_schedule(v) else v for k, v in {**fixed, **point}.items()
+        }
         solves = "solver" in inspect.signature(inspect.unwrap(self.factory)).parameters
         options = {key: values.pop(key) for key in OPTIONS if key in values and solves}
         if (
@@ -195,7 +202,7 @@ class StudyMethod:
             raise InputError(f"{self.name} clips each half of the model by itself already: leave out clip_cut")
         if options:
             values["solver"] = solver_from(**options)
-        values |= {k: construct(values[k], COMPRESSORS, "compressor") for k in self.own_links if k in values}
+        values |= {k: build_compressor(values[k], self.asked_by) for k in self.own_links if k in values}
         links = {name: link for name, link in zip(LINKS, self.compressors, strict=True) if link is not None}
         made = self.factory(**values, **{name: link for name, link in links.items() if name in self.own_links})
         if self.private is not None:  # noise before compression: what is made of it tells no more
@@ -241,19 +248,11 @@ def is_schedule(entry: Any) -> bool:
 
 def method_factory(name: str, asked_by: str | None = None) -> Callable[..., Method]:
     """A method by its name, or one's own as path/to/file.py:factory; `asked_by`: the study file that names it, if one does."""
-    path, colon, attribute = name.rpartition(MARK)
-    if not colon:
+    if not is_own(name):
         if name not in METHODS:
             raise unknown("method", name, METHODS)
         return METHODS[name]
-    file = Path(path + ".py").expanduser().resolve()
-    module = own_module(file, asked_by)
-    if not hasattr(module, attribute):
-        names = [word for word, thing in vars(module).items() if callable(thing) and not word.startswith("_")]
-        raise unknown(f"factory in {file.name}", attribute, names)
-    found: Any = getattr(module, attribute)
-    if not callable(found):
-        raise InputError(f"{attribute} in {file.name} is {found!r}: a factory is a function that returns an Algorithm")
+    found = own_factory(name, "method", asked_by)
     return found if isinstance(found, Factory) else method(found)
 
 

@@ -6,6 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..errors import InputError
+from ..gate import check
+from .own import absolute_own
+from .schema import AvailabilityTable
+from .words import split_word
+
+OWN = ("steps", "participation", "oracle", "stop")  # words of [run] that may name a program
+TRACE = ".csv:"  # in a word: before it a file, after it what else is said of it
 PATHS = {"npz": "path", "csv": "path", "network": "data_dir", "logistic": "data_dir", "least_squares": "data_dir",
          "sites": "folder"}  # fmt: skip
 PARTITIONED = ("network", "csv", "logistic", "least_squares")
@@ -24,7 +32,7 @@ def absolute_paths(problem: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         words[key] = [_absolute(one, folder) for one in words[key]]
     if words.get("name") == "network":
         own = {key: words[key] for key in PROGRAMS if isinstance(words.get(key), str)}
-        words |= {key: absolute_method(word, folder) for key, word in own.items()}
+        words |= absolute_own(own, folder)
     if words.get("name") in PARTITIONED and words.get("partition") is not None:
         from .partition import with_absolute_map
 
@@ -47,10 +55,35 @@ def file_named(problem: Mapping[str, Any]) -> str | None:
     return next(programs, None) if found is None else found
 
 
-def absolute_method(name: str, folder: Path) -> str:
-    """The name of a method; the file of one's own, relative to `folder`, in full."""
-    path, colon, attribute = name.rpartition(".py:")
-    return f"{_absolute(path + '.py', folder)}:{attribute}" if colon else name
+def absolute_run(words: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Words of the table [run] with the files that they name, relative to `folder`, in full."""
+    found = dict(words)
+    for key in OWN:
+        if key in found:
+            found[key] = absolute_own(found[key], folder)
+    if found.get("availability") is not None:
+        table = trace_table(found["availability"])
+        found["availability"] = {**table, "file": _absolute(table["file"], folder)}
+    return found
+
+
+def trace_table(words: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The table of an availability trace from a word: a file, and what else is said of it.
+
+    >>> trace_table("trace.csv:absent=silent,after=repeat")
+    {'file': 'trace.csv', 'absent': 'silent', 'after': 'repeat'}
+    """
+    if not isinstance(words, str):
+        return dict(words)
+    stem, colon, rest = words.partition(TRACE)
+    if not colon:
+        return {"file": words}
+    _, positional, named = split_word(f":{rest}")
+    if positional:
+        raise InputError(f"what else is said of a trace is written key=value, got {positional[0]!r} in {words!r}")
+    table = {"file": f"{stem}{TRACE[:-1]}", **named}
+    check(AvailabilityTable, table, "availability", "availability: ")
+    return table
 
 
 def _absolute(path: str, folder: Path) -> str:

@@ -40,20 +40,42 @@ StepSize = Annotated[
 
 
 class RandomSteps(Table):
-    """Local steps that are drawn: anew in every round, or once per client."""
+    """Local steps that are drawn: anew in every round, for each client or in common, or once per client."""
 
     low: Count
     high: Count
     fixed: bool = False
+    common: bool = False
     seed: Seed = 0
 
 
+class CoinTable(Table):
+    """Local steps by a coin that is tossed after each, heads with probability p: one's own, or in common."""
+
+    p: Annotated[float, Meta(gt=0, le=1, extra={"rule": "a probability in (0, 1]"}, examples=[0.1])]
+    common: bool = False
+
+
 Steps = Annotated[
-    Count | list[Count] | RandomSteps | str,
+    Count | list[Count] | dict[str, Any] | str,
     Meta(
         extra={"rule": "a whole number ≥ 1, a list of them (one per client), { low = 2, high = 100 } or a word"},
-        examples=[20, [5, 10, 20], "2..100:fixed"],
+        extra_json_schema={WORDS: "steps", "examples": [20, [5, 10, 20], "2..100:fixed"]},
     ),
+]
+
+
+class AvailabilityTable(Table):
+    """A CSV file of who is there when, what becomes of who is not, and what comes after its last round."""
+
+    file: Annotated[str, Meta(min_length=1)]
+    absent: Literal["undrawn", "silent"] = "undrawn"
+    after: Literal["repeat", "end"] | None = None
+
+
+There = Annotated[
+    str | AvailabilityTable,
+    Meta(extra={"rule": 'a file "trace.csv", or a table { file = "trace.csv", absent = "undrawn", after = "repeat" }'}),
 ]
 Speeds = Annotated[
     Positive | Annotated[list[Positive], Meta(min_length=1)] | str,
@@ -77,6 +99,7 @@ class RunTable(Table):
     steps: Steps = 10
     participation: Participation = "full"
     failures: Failures = 0.0
+    availability: There | None = None
     oracle: Oracle | None = None
     seed: Seed = 0
     seeds: Annotated[int, Meta(ge=1, le=1_000_000)] = 1

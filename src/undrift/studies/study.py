@@ -16,17 +16,17 @@ import tomli_w
 from ..api import describe
 from ..engine.description import Arguments, Run
 from ..errors import InputError, unknown
-from ..gate import Seed, check, check_value, shown
+from ..gate import Seed, check, check_sound, check_value, shown
 from ..problems.base import Problem
 from ..problems.population import Population
 from ..recipe import Method
 from ..resources import Resources
-from .build import ORACLES, PARTICIPATION, build_steps, build_stop
+from .build import build_availability, build_oracle, build_participation, build_steps, build_stop
 from .catalogue import PROBLEMS
 from .lanes import records_each_client
 from .method import StudyMethod
-from .own import asking
-from .paths import absolute_paths
+from .own import MARK, absolute_own, asking, is_own
+from .paths import absolute_paths, absolute_run
 from .schema import DeployTable, RunTable, defaults, table_of
 from .sites import Sites
 from .words import construct, located
@@ -46,19 +46,27 @@ class Study:
     methods: tuple[StudyMethod, ...] = ()
     source: str = "command line"
     deploy: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    asked_by: str | None = dataclasses.field(default=None, compare=False)  # the file that names programs of the problem
     told: frozenset[str] = dataclasses.field(
         default=frozenset(), compare=False
     )  # the words of [run] that are no defaults
+    named_by: Mapping[str, str] = dataclasses.field(
+        default_factory=dict, compare=False
+    )  # of words of [run] that a file says: which; others are the user's own
 
     def but(self, **changes: Any) -> Study:
         """The same study with some of its tables changed."""
         return dataclasses.replace(self, **changes)
 
-    def with_run(self, words: Mapping[str, Any]) -> Study:
-        """The same study with these words over its table [run]."""
+    def with_run(self, words: Mapping[str, Any], folder: Path = Path(), asked_by: str | None = None) -> Study:
+        """The same study with these words over its table [run]; files in them are relative to `folder`.
+
+        `asked_by`: the file that the words stand in; None: the user says them himself.
+        """
         check(RunTable, words, "the run")
-        return self.but(run={**self.run, **words}, told=self.told | words.keys())
+        words = absolute_run(words, folder)
+        others = {key: file for key, file in self.named_by.items() if key not in words}
+        named_by = others if asked_by is None else {**others, **dict.fromkeys(words, asked_by)}
+        return self.but(run={**self.run, **words}, told=self.told | words.keys(), named_by=named_by)
 
     def with_lanes(self, population: Population) -> Study:
         """The same study, which says whether a run of it records every client, where it does so unasked."""
@@ -82,7 +90,7 @@ class Study:
     def trusted(self) -> Study:
         """The same study; the user says that the programs which it names may run."""
         methods = tuple(dataclasses.replace(method, asked_by=None) for method in self.methods)
-        return self.but(methods=methods, asked_by=None)
+        return self.but(methods=methods, named_by={})
 
     # ----- what it means
     def make_problem(self) -> Problem:
@@ -92,24 +100,23 @@ class Study:
         with located(self.place("[problem]")):
             if self.problem.get("name") == "sites":  # in the order in which they are deployed
                 return Sites.of(self.problem).simulated(self.deploy.get("sites"))
-            asked = asking.set(self.asked_by)
+            by = self.named_by.get("problem")
+            asked = asking.set(by)
             try:
-                return construct(self.problem, PROBLEMS, "problem")
+                return construct(self.problem, PROBLEMS, "problem", by, lambda made: isinstance(made, Problem))
             finally:
                 asking.reset(asked)
 
     def arguments(self, problem: Problem) -> Arguments:
         """What the table [run] tells a run, besides its rounds."""
-        said = dict(self.run)
+        said, by = dict(self.run), self.named_by.get
         with located(self.place("[run]")):
             read: dict[str, Any] = {
-                "steps": build_steps(said["steps"], problem.clients),
-                # Everyone: in a fixed order at once, or one after the other in a fresh order, as the method wants it.
-                "participation": None
-                if said["participation"] == "full"
-                else construct(said["participation"], PARTICIPATION, "participation"),
-                "oracle": None if said["oracle"] is None else construct(said["oracle"], ORACLES, "oracle"),
-                "stop": None if said["stop"] is None else build_stop(said["stop"]),
+                "steps": build_steps(said["steps"], problem.clients, by("steps")),
+                "participation": build_participation(said["participation"], by("participation")),
+                "oracle": build_oracle(said["oracle"], by("oracle")),
+                "stop": None if said["stop"] is None else build_stop(said["stop"], by("stop")),
+                "availability": build_availability(said["availability"], self.deploy.get("sites")),
                 "resources": Resources.of(problem.clients, said["speeds"], said["link"]),
             }
         said["per_client"] = bool(said["per_client"])
@@ -153,7 +160,8 @@ class Study:
         """The problem in a line, for tables and figures."""
         shown_words = {key: json.dumps(entry, ensure_ascii=False) for key, entry in self.problem.items()}
         inside = ", ".join(f"{key} = {entry}" for key, entry in shown_words.items() if key not in HIDDEN)
-        return f"{self.problem['name']}{f' ({inside})' if inside else ''}"
+        name = self.problem["name"].rpartition(MARK)[2]
+        return f"{name}{f' ({inside})' if inside else ''}"
 
     def words(self) -> dict[str, Any]:
         written = {*ALWAYS_WRITTEN, *(self.told & {"steps"})}
@@ -221,9 +229,9 @@ def study_from(tables: Mapping[str, Any], source: str, folder: Path = Path()) ->
         raise InputError(f"{source}: methods are tables [[method]], got {shown(methods)}")
     study = Study({}, source=source)
     with located(study.place("[problem]")):
-        study = study.but(problem=checked_problem(problem, folder) if problem else {}, asked_by=source)
+        study = study.but(problem=checked_problem(problem, folder) if problem else {}, named_by={"problem": source})
     with located(study.place("[run]")):
-        study = study.with_run(run)
+        study = study.with_run(run, folder, asked_by=source)
     with located(study.place("[deploy]")):
         study = study.with_deploy(deploy)
     entries = []
@@ -250,6 +258,9 @@ def checked_problem(words: Mapping[str, Any], folder: Path = Path()) -> dict[str
     name = words.get("name")
     if not isinstance(name, str):
         raise InputError(f'a problem needs name = "…", got {shown(name)}; `undrift list` shows the names')
+    if is_own(name):  # its parameters are known once it may run
+        check_sound("a problem", dict(words))
+        return {**words, "name": absolute_own(name, folder)}
     if name not in PROBLEMS:
         raise unknown("problem", name, PROBLEMS)
     check(table_of(PROBLEMS[name], name=str), words, f"problem {name!r}", f"problem {name!r}: ")

@@ -7,13 +7,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from ..errors import InputError, unknown
 from ..gate import check, scalar, shown
+from .own import MADE, is_own, own_factory
 from .schema import table_of
 
 
@@ -62,19 +67,74 @@ def split_word(word: str, inner: Mapping[str, Collection[str]] | None = None) ->
     return stem + colon + name if colon else name.strip(), positional, named
 
 
-def construct(value: Any, choices: Mapping[str, Callable[..., Any]], kind: str) -> Any:
-    """The object that a word or a table names."""
+def construct(
+    value: Any,
+    choices: Mapping[str, Callable[..., Any]],
+    kind: str,
+    asked_by: str | None = None,
+    check_made: Callable[[Any], bool] = lambda made: True,
+) -> Any:
+    """The object that a word or a table names; `asked_by`, `check_made`: of one's own, see `own_thing`."""
     name, positional, named = parts_of(value, choices, kind)
+    if is_own(name):
+        return own_thing(name, positional, named, kind, asked_by, check_made)
     if name not in choices:
         raise unknown(kind, name, choices)
     function = choices[name]
+    return checked_call(function, _bound(function, positional, named, f"{kind} {name!r}"), f"{kind} {name!r}")
+
+
+def _bound(function: Callable[..., Any], positional: list[Any], named: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """The arguments by name."""
     parameters = list(inspect.signature(function).parameters)
     if len(positional) > len(parameters):
-        raise InputError(f"{kind} {name!r} takes {', '.join(parameters) or 'no arguments'}; got {shown(positional)}")
+        raise InputError(f"{what} takes {', '.join(parameters) or 'no arguments'}; got {shown(positional)}")
     given = dict(zip(parameters, positional, strict=False))
     for key in set(given) & set(named):
-        raise InputError(f"{kind} {name!r}: {key} is given twice")
-    return checked_call(function, {**given, **named}, f"{kind} {name!r}")
+        raise InputError(f"{what}: {key} is given twice")
+    return {**given, **named}
+
+
+def own_thing(
+    name: str,
+    positional: list[Any],
+    named: Mapping[str, Any],
+    kind: str,
+    asked_by: str | None,
+    check_made: Callable[[Any], bool],
+) -> Any:
+    """What a factory in a user's own file returns. `asked_by`: the study file that names it; None: the user himself.
+
+    The same words give the same object, and so the same program, while the file is unchanged.
+    """
+    factory, what = own_factory(name, kind, asked_by), f"{kind} {name.rpartition('/')[2]!r}"
+    try:
+        parameters = inspect.signature(factory, eval_str=True).parameters.values()
+    except (ValueError, TypeError, NameError) as error:
+        raise InputError(f"{what}: its parameters cannot be read ({error})") from error
+    if any(one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters):
+        raise InputError(f"{what}: a factory names its parameters, got *args or **kwargs")
+    arguments = _bound(factory, positional, named, what)
+    check(table_of(factory), arguments, what, f"{what}: ")
+    call = (
+        _called.__wrapped__ if kind == "problem" else _called
+    )  # data are large, and nobody keeps them longer than needed
+    made = call(factory, json.dumps(arguments, sort_keys=True, default=str), what)
+    if not check_made(made):
+        raise InputError(f"{what} must return {MADE[kind]}, got {shown(made)}")
+    return made
+
+
+@functools.lru_cache(maxsize=256)
+def _called(factory: Callable[..., Any], arguments: str, what: str) -> Any:
+    try:
+        made = factory(**json.loads(arguments))
+        hash(made) if not isinstance(made, list | np.ndarray) else None
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from error
+    except Exception as error:  # a user's program, which may do anything
+        raise InputError(f"{what} fails: {type(error).__name__}: {error}") from error
+    return made
 
 
 def parts_of(value: Any, choices: Mapping[str, Any], kind: str) -> tuple[str, list[Any], dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import InputError
-from ..plan import GeometricSteps, RandomSteps
+from ..plan import ChangingSteps
 from .quantity import Quantity
 
 Status = Literal["holds", "measured", "fails", "unknown"]
@@ -146,11 +146,11 @@ def required(theorem: str, assumption: str, name: str, value: Any, remedy: str) 
 
 def known_steps(steps: Any) -> np.ndarray:
     """τ as numbers; the largest ones where they are drawn anew in every round."""
-    if isinstance(steps, RandomSteps):
-        return np.asarray(steps.high)
-    if isinstance(steps, GeometricSteps):
+    if isinstance(steps, ChangingSteps) and steps.largest is not None:
+        return np.asarray(steps.largest)
+    if isinstance(steps, ChangingSteps):
         raise InputError(
-            f"a theorem needs to know the local steps beforehand, and {steps} has no largest one: give a number"
+            f"a theorem needs to know the local steps beforehand, and nobody knows the largest of {steps}: give a number"
         )
     if callable(steps):
         raise InputError("a theorem needs to know the local steps beforehand: give the largest τ as a number")
@@ -172,7 +172,7 @@ def longest(steps: Any) -> int:
 def same_steps(steps: Any) -> Assumption:
     """That all clients take K local steps in every round."""
     found = known_steps(steps)
-    equal = not isinstance(steps, RandomSteps) and bool(np.all(found == found.flat[0]))
+    equal = not isinstance(steps, ChangingSteps) and bool(np.all(found == found.flat[0]))
     detail = "" if equal else f"they differ; evaluated with the largest, {int(found.max())}"
     return Assumption("the same number of local steps everywhere", "holds" if equal else "fails", detail)
 

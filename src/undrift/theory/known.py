@@ -19,7 +19,7 @@ import numpy as np
 
 from ..engine.description import Run
 from ..errors import InputError
-from ..plan import GeometricSteps, RandomSteps
+from ..plan import ChangingSteps
 from ..problems.base import Problem
 from .bound import Bound, known_steps
 from .certificates.record import Certifiable
@@ -164,10 +164,9 @@ def step_of_scale(scale: Callable[[float, float, Steps], float], problem: Proble
 def steps_beforehand(steps: Steps) -> np.ndarray:
     """τ as far as it is known before the run: the largest where it is drawn anew in every round (the mean where there is
     none), 1 where nobody knows."""
-    if isinstance(steps, GeometricSteps):
-        return np.asarray(round(steps.mean))
-    unknown = callable(steps) and not isinstance(steps, RandomSteps)
-    return np.asarray(1) if unknown else known_steps(steps)
+    if isinstance(steps, ChangingSteps) and steps.largest is None:
+        return np.asarray(1 if steps.mean is None else round(steps.mean))
+    return np.asarray(1) if callable(steps) else known_steps(steps)
 
 
 def three_digits(value: float) -> float:

@@ -56,7 +56,8 @@ def compare_document(
         )
     labels = [outcome.label for outcome in outcomes]
     return {
-        "title": f"{listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on {study.problem['name']}",
+        "title": f"{listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on "
+        f"{study.problem['name'].rpartition('.py:')[2]}",
         "verdict": summary.get("verdict", {}),
         "subtitle": _subtitle(study, study.run["rounds"], summary),
         "command": summary["command"],
@@ -91,7 +92,7 @@ def run_document(
     label, colour = entry.label, entry.method.known.colour or entry.method.name
     columns = {name: column[None, :] for name, column in result.history.items()}
     return {
-        "title": f"{label} on {study.problem['name']}",
+        "title": f"{label} on {study.problem['name'].rpartition('.py:')[2]}",
         "verdict": summary.get("verdict", {}),
         "subtitle": _subtitle(study, result.rounds, summary),
         "command": summary["command"],

@@ -18,7 +18,7 @@ import numpy as np
 from ...compression import Compressor, ScaledSign, TopK
 from ...engine.description import Run
 from ...errors import InputError
-from ...plan import RandomSteps
+from ...plan import ChangingSteps
 from ...problems.base import Problem
 from .. import closed_form
 from ..bound import Assumption, Bound, known, known_steps, require_positive, required
@@ -162,9 +162,9 @@ def distinct_steps(run: Run) -> tuple[int, ...]:
         return ()
     if whose == "one":
         return (1,)
-    if isinstance(run.steps, RandomSteps) and whose == "plan":
-        return tuple(range(run.steps.low, run.steps.high + 1))
-    if isinstance(run.steps, RandomSteps):
+    if isinstance(run.steps, ChangingSteps) and whose == "plan" and run.steps.values is not None:
+        return tuple(run.steps.values)
+    if isinstance(run.steps, ChangingSteps) and run.steps.largest is not None:
         raise InputError(
             f"a certificate of {_record(run).title} is about the same steps in every round, got {run.steps}: give eta"
         )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.description import Run
-from ...plan import RandomSteps
+from ...plan import ChangingSteps
 from ...problems.base import Problem
 from .. import round_map
 from ..bound import require_positive, required
@@ -44,7 +44,8 @@ def _usual_step(problem: Problem, steps: Any, given: Mapping[str, Any]) -> Usual
 
 def _usual(problem: Problem, steps: Any, given: Mapping[str, Any]) -> dict[str, Usual]:
     L, mu, s = problem.constants.L, problem.constants.mu, given.get("s")
-    mean = (steps.low + steps.high) / 2 if isinstance(steps, RandomSteps) else float(np.mean(steps_beforehand(steps)))
+    known = steps.mean if isinstance(steps, ChangingSteps) else None
+    mean = float(np.mean(steps_beforehand(steps))) if known is None else known
     inner = inner_step(L, mu, s if isinstance(s, int | float) else prox_step(L, mu))
     return {
         "inner_steps": Usual(max(2, round(mean)), "the mean of the local steps"),

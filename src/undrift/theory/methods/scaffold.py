@@ -8,7 +8,7 @@ import numpy as np
 
 from ...engine.description import Run
 from ...errors import InputError
-from ...plan import RandomSteps, Uniform
+from ...plan import ChangingSteps, Uniform
 from .. import round_map, scaffold
 from ..bound import Bound, known_steps, longest
 from ..certificates.record import Certifiable
@@ -60,7 +60,7 @@ def _cohort(run: Run) -> dict[str, Any]:
 
 
 def _alike(steps: Any) -> bool:
-    return not isinstance(steps, RandomSteps) and len(np.unique(known_steps(steps))) == 1
+    return not isinstance(steps, ChangingSteps) and len(np.unique(known_steps(steps))) == 1
 
 
 def _printed(run: Run, c: Constants, server: float) -> Chosen:

@@ -1,6 +1,6 @@
 """The public names, in one place. `undrift` opens this room when the first of them is asked for."""
 
-from . import oracles, plan, problems, stop
+from . import oracles, plan, problems, stop, track
 from .advice import advise
 from .algorithms import (
     METHODS,
@@ -55,5 +55,6 @@ __all__ = [
     "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "ef21", "fedavg",
     "feddyn", "fedexp", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled",
     "loopback", "method", "mimelite", "oracles", "plan", "private", "problems", "quantise", "random_k", "run", "scaffnew",
-    "scaffold", "scaled_sign", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
+    "scaffold", "scaled_sign", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "track",
+    "use_devices",
 ]  # fmt: skip

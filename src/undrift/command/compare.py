@@ -20,8 +20,10 @@ from ..studies.playing import play
 from ..studies.refining import remarks
 from ..studies.study import DEFAULTS, Study, read_toml, study_from
 from ..theory.methods import COMPARED, COMPARED_ON_NETWORKS
+from ..track import tracker_from
 from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
+from .compare_track import track_outcomes
 from .devices import prepare_devices
 from .directory import PAGE, RunDirectory, continue_with
 from .setting import says_what, study_from_arguments, study_method, vouched, with_flags
@@ -38,6 +40,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> int:
     study = _study(arguments, directory)
+    for word in arguments.track or ():
+        tracker_from(word, [""])  # refuses what is none before anything is written
     prepare_devices(arguments.devices, {})  # a grid runs as one batch, on one device
     study, entries = ready(study, study.make_problem(), grids=True)
     notes = tuple(f"{entry.label}: {line}" for entry in entries for line in _notes(entry))
@@ -58,6 +62,8 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
     _tell(study, outcomes, promises, talk, arguments.json)
     _show_json(summary, arguments.json)
     talk.note(f"written to {directory.path}")
+    if arguments.track and not interrupted:
+        track_outcomes(arguments.track, entries, outcomes, directory.path, talk)
     if interrupted:
         talk.notes.print(f"stopped after {len(outcomes)} of {len(entries)} methods")
         talk.notes.print(continue_with(directory))

@@ -31,7 +31,14 @@ STUDY, SUMMARY, PAGE = "study.toml", "summary.json", "page.html"
 RESULTS = ("history.csv", "model.npy", "iterates.npy", "clients.npz", "grid.csv", "models.npz", "contract.json", "trace.jsonl",
            "standardisation.json", "bounds.csv")  # fmt: skip
 DRAWN = (PAGE, "figure.png", "figure.svg", "gap-per-*.png", "gap-per-*.svg", "loss-per-*.png", "loss-per-*.svg")
-CHECKPOINTS = ("checkpoint.npz", "checkpoint-*.npz", "checkpoint.rows-*.npz", "table-*.bin", "rows-*.bin")
+CHECKPOINTS = (
+    "checkpoint.npz",
+    "checkpoint-*.npz",
+    "checkpoint.rows-*.npz",
+    "table-*.bin",
+    "rows-*.bin",
+    "tracked-*.json",
+)
 MADE_BY = (  # the first of which a file is there
     ("serve", ("contract.json",)),
     ("compare", ("checkpoint-*.npz", "grid.csv", "models.npz")),

@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..recipe import CERTIFIED, THEOREM
 from ..studies.entries import Entry, ready
 from ..studies.study import Study
+from ..track import Tracker, follow, remembered, tracker_from
 from . import codes
 from .devices import prepare_devices
 from .directory import RunDirectory
@@ -34,12 +35,15 @@ def execute(arguments: argparse.Namespace) -> int:
         prepared = prepare(arguments, directory, talk)
         if isinstance(prepared, int):
             return prepared
-        return finish(*prepared, play(prepared[1], directory, talk, arguments), arguments, directory, talk)
+        end = play(prepared[1], directory, talk, arguments)
+        return finish(*prepared, end, arguments, directory, talk)
 
 
 def prepare(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> tuple[Study, Entry] | int:
     """What is to be run, in a directory that is ready for it; an exit code where nothing is left to do."""
     study = study_of(arguments, directory)
+    for word in arguments.track or ():
+        tracker_from(word, [""])  # refuses what is none before anything is written
     prepare_devices(arguments.devices, study.problem)
     study, (entry,) = ready(study, study.make_problem(), grids=False)
     notes = _notes(entry)
@@ -93,7 +97,7 @@ def one_method(study: Study, arguments: argparse.Namespace) -> Study:
 
 def play(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse.Namespace, mesh: Any = None) -> End:
     """The run, while somebody may be watching."""
-    run = entry.runs[0]
+    run, observers = entry.runs[0], trackers(entry, directory, talk, arguments)
     with talk.progress() as bar, Stop() as stop:
         task = bar.add_task(entry.label, total=run.rounds)
 
@@ -103,16 +107,32 @@ def play(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse.
 
         return end_of(
             run,
-            lambda: simulate(
+            lambda: follow(
+                [*observers, observe],
                 run,
-                observe=observe,
-                checkpoint=directory.mine,
-                checkpoint_seconds=arguments.checkpoint_seconds,
-                resume=arguments.resume,
-                mesh=mesh,
-                store=arguments.store,
+                lambda all_: simulate(
+                    run,
+                    observe=all_,
+                    checkpoint=directory.mine,
+                    checkpoint_seconds=arguments.checkpoint_seconds,
+                    resume=arguments.resume,
+                    mesh=mesh,
+                    store=arguments.store,
+                ),
+                directory.path,
+                arguments.resume,
+                entry.label,
             ),
         )
+
+
+def trackers(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse.Namespace) -> list[Tracker]:
+    """Those of --track, or of the run that is resumed."""
+    words = arguments.track or (remembered(directory.path) if arguments.resume else [])
+    found = [tracker_from(word, [directory.path.resolve().name]) for word in dict.fromkeys(words)]
+    for tracker in found:
+        tracker.say = talk.notes.print
+    return found
 
 
 def _notes(entry: Entry) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-ROOMS = ("data", "models", "oracles", "plan", "problems", "stop", "testing", "theory")
+ROOMS = ("data", "models", "oracles", "plan", "problems", "stop", "testing", "theory", "track")
 
 __all__ = [
     "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
@@ -28,7 +28,7 @@ __all__ = [
     "feddyn", "fedexp", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled",
     "loopback", "method", "mimelite", "named_problem", "oracles", "plan", "private", "problems", "quantise", "random_k", "run",
     "scaffnew", "scaffold", "scaled_sign", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "testing", "top_k",
-    "use_devices",
+    "track", "use_devices",
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """The public names, in one place. `undrift` opens this room when the first of them is asked for."""
 
-from . import oracles, plan, problems, stop, testing
+from . import oracles, plan, problems, stop, testing, track
 from .advice import advise
 from .algorithms import (
     METHODS,
@@ -57,5 +57,5 @@ __all__ = [
     "feddyn", "fedexp", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled",
     "loopback", "method", "mimelite", "named_problem", "oracles", "plan", "private", "problems", "quantise", "random_k", "run",
     "scaffnew", "scaffold", "scaled_sign", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "testing", "top_k",
-    "use_devices",
+    "track", "use_devices",
 ]  # fmt: skip

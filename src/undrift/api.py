@@ -10,12 +10,13 @@ from .engine.description import Arguments, Run
 from .engine.epsilon import check_private
 from .engine.history import Result
 from .engine.loopback import pass_messages
-from .engine.simulate import Observer, simulate
+from .engine.simulate import simulate
 from .engine.sweep import Sweep, SweepObserver, points_of, sweep_runs
 from .errors import InputError, unknown
 from .gate import NotNegative, check_value, shown, whole
 from .problems.base import Problem
 from .recipe import Factory, Method
+from .track.following import Observers, follow
 
 
 def describe(method: Any, problem: Problem, *, rounds: int, **arguments: Unpack[Arguments]) -> Run:
@@ -40,7 +41,7 @@ def run(
     problem: Problem,
     *,
     rounds: int,
-    observe: Observer | None = None,
+    observe: Observers = None,
     checkpoint: str | Path | None = None,
     checkpoint_seconds: float = 10.0,
     resume: bool = False,
@@ -62,7 +63,8 @@ def run(
     `Resources.of(m, speeds, link)`, from which the virtual seconds in the history are counted. plan: `plan.trace(file)`, who
     was silent when machines played this run.
 
-    observe: a function of the history so far, called after every chunk of rounds (about half a second); True stops the run.
+    observe: a function of the history so far, called after every chunk of rounds (about half a second); True stops the run. Or
+    several in a list; `ud.track.tensorboard(dir)` and its kin are such functions (docs/trackers.md).
     checkpoint: a directory that allows `resume=True` to continue after a crash, with the same bits. It belongs to this run
     until it ends; if it is another's, or cannot be written, `StorageError` says so and carries the result so far.
     store: a directory for the clients' memories, of which only those that take part are brought to memory; the numbers are the
@@ -84,20 +86,26 @@ def run(
                 "in this trace a site lost its memory (--reset), so it is played by message passing, without checkpoints and "
                 "rows on disk: leave checkpoint and store out"
             )
-        return pass_messages(described, observe=observe)
-    return simulate(
+        return follow(observe, described, lambda one: pass_messages(described, observe=one))
+    return follow(
+        observe,
         described,
-        observe=observe,
-        checkpoint=checkpoint,
-        checkpoint_seconds=checkpoint_seconds,
-        resume=resume,
-        store=store,
-        mesh=mesh,
+        lambda one: simulate(
+            described,
+            observe=one,
+            checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds,
+            resume=resume,
+            store=store,
+            mesh=mesh,
+        ),
+        checkpoint,
+        resume,
     )
 
 
 def loopback(
-    method: Any, problem: Problem, *, rounds: int, observe: Observer | None = None, **arguments: Unpack[Arguments]
+    method: Any, problem: Problem, *, rounds: int, observe: Observers = None, **arguments: Unpack[Arguments]
 ) -> Result:
     """The run of `ud.run`, same arguments (checkpoints excepted) and same result, by message passing.
 
@@ -107,7 +115,8 @@ def loopback(
     >>> bool(np.allclose(a, b, rtol=1e-14))
     True
     """
-    return pass_messages(describe(method, problem, rounds=rounds, **arguments), observe=observe)
+    described = describe(method, problem, rounds=rounds, **arguments)
+    return follow(observe, described, lambda one: pass_messages(described, observe=one))
 
 
 def sweep(

@@ -35,7 +35,7 @@ LEVELS = (
     ("links",),
     ("algorithms", "privacy"),
     ("engine",),
-    ("deploy",),
+    ("deploy", "track"),
     ("theory",),
     ("api",),  # describes runs (numbers left to a theorem are the theory's) and has them played
     ("advice", "testing"),

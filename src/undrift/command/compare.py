@@ -28,8 +28,10 @@ from ..studies.playing import play
 from ..studies.refining import remarks
 from ..studies.study import DEFAULTS, Study, read_toml, study_from
 from ..theory.methods import COMPARED, COMPARED_ON_NETWORKS
+from ..track import tracker_from
 from . import codes
 from .compare_files import Finished, summary_of, write_outcomes
+from .compare_track import track_outcomes
 from .devices import prepare_devices
 from .directory import PAGE, RunDirectory, continue_with
 from .farewell import SINGLE, after_comparison, say, say_where
@@ -47,6 +49,8 @@ def execute(arguments: argparse.Namespace) -> int:
 def execute_in(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> int:
     """The comparison in a directory that somebody holds."""
     study, given = _study(arguments, directory)
+    for word in arguments.track or ():
+        tracker_from(word, [""])  # refuses what is none before anything is written
     prepare_devices(arguments.devices, {})  # a grid runs as one batch, on one device
     problem = study.make_problem()
     if not given:
@@ -71,6 +75,8 @@ def execute_in(arguments: argparse.Namespace, directory: RunDirectory, talk: Tal
     summary = _leave(study, entries, outcomes, promises, served, directory, interrupted, arguments.no_figures)
     _tell(study, outcomes, promises, talk, arguments.json)
     _show_json(summary, arguments.json)
+    if arguments.track and not interrupted:
+        track_outcomes(arguments.track, entries, outcomes, directory.path, talk)
     say_where(directory, talk, "" if interrupted else after_comparison(outcomes))
     if interrupted:
         talk.notes.print(f"stopped after {len(outcomes)} of {len(entries)} methods")

@@ -35,7 +35,14 @@ EXPORTED = {"sklearn": "model.joblib", "npz": "exported.npz", "flax": "model_fla
 CARD = "model-card.md"
 OF_EXPORTS = (*EXPORTED.values(), "model_flax.py", CARD)
 DRAWN = (PAGE, "figure.png", "figure.svg", "gap-per-*.png", "gap-per-*.svg", "loss-per-*.png", "loss-per-*.svg")
-CHECKPOINTS = ("checkpoint.npz", "checkpoint-*.npz", "checkpoint.rows-*.npz", "table-*.bin", "rows-*.bin")
+CHECKPOINTS = (
+    "checkpoint.npz",
+    "checkpoint-*.npz",
+    "checkpoint.rows-*.npz",
+    "table-*.bin",
+    "rows-*.bin",
+    "tracked-*.json",
+)
 MADE_BY = (  # the first of which a file is there
     ("serve", ("contract.json",)),
     ("compare", ("checkpoint-*.npz", "grid.csv", "models.npz")),

@@ -401,6 +401,12 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     again.add_argument("--overwrite", action="store_true", help="replace the run in DIR")
     again.add_argument("--resume", action="store_true", help="continue the run in DIR; same bits as without a break")
     output.add_argument("--json", action="store_true", help="the summary as JSON on standard output")
+    output.add_argument(
+        "--track",
+        action="append",
+        metavar="WORD",
+        help="hand rounds to tensorboard[:DIR], mlflow[:URI], wandb[:PROJECT] or trackio[:PROJECT]; may be given several times",
+    )
     output.add_argument("--no-figures", action="store_true", help="write no figures")
     output.add_argument("--quiet", action="store_true", help="no progress, no notes")
 

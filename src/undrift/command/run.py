@@ -16,6 +16,7 @@ from ..report.clients import Roll, clients_of
 from ..studies.columns import write_columns
 from ..studies.entries import Entry, ready
 from ..studies.study import Study
+from ..track import Tracker, follow, remembered, tracker_from
 from . import codes
 from .devices import prepare_devices
 from .directory import RunDirectory
@@ -45,6 +46,8 @@ def execute(arguments: argparse.Namespace) -> int:
 def prepare(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk) -> tuple[Study, Entry] | int:
     """What is to be run, in a directory that is ready for it; an exit code where nothing is left to do."""
     study = study_of(arguments, directory)
+    for word in arguments.track or ():
+        tracker_from(word, [""])  # refuses what is none before anything is written
     prepare_devices(arguments.devices, study.problem)
     problem = study.make_problem()
     study, (entry,) = ready(study, problem, grids=False)
@@ -114,7 +117,7 @@ def play(
     mesh: Any = None,
 ) -> End:
     """The run, while somebody may be watching."""
-    run = entry.runs[0]
+    run, observers = entry.runs[0], trackers(entry, directory, talk, arguments)
     head = head_of("run", study, [entry], exchanges_of([entry]))
     with talk.progress() as bar, Stop() as stop, Writer(directory.path, head) as writer:
         task = bar.add_task(entry.label, total=run.rounds)
@@ -127,17 +130,33 @@ def play(
 
         end = end_of(
             run,
-            lambda: simulate(
+            lambda: follow(
+                [*observers, observe],
                 run,
-                observe=observe,
-                checkpoint=directory.mine,
-                checkpoint_seconds=arguments.checkpoint_seconds,
-                resume=arguments.resume,
-                mesh=mesh,
-                store=arguments.store,
+                lambda all_: simulate(
+                    run,
+                    observe=all_,
+                    checkpoint=directory.mine,
+                    checkpoint_seconds=arguments.checkpoint_seconds,
+                    resume=arguments.resume,
+                    mesh=mesh,
+                    store=arguments.store,
+                ),
+                directory.path,
+                arguments.resume,
+                entry.label,
             ),
         )
         return end._replace(presence=live.lanes.words())
+
+
+def trackers(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse.Namespace) -> list[Tracker]:
+    """Those of --track, or of the run that is resumed."""
+    words = arguments.track or (remembered(directory.path) if arguments.resume else [])
+    found = [tracker_from(word, [directory.path.resolve().name]) for word in dict.fromkeys(words)]
+    for tracker in found:
+        tracker.say = talk.notes.print
+    return found
 
 
 def _notes(entry: Entry) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Docstrings are written to be read in a terminal: plain words, Unicode formulas, `code` in single backticks, doctests.
 
-Here they become reStructuredText: characters that mean something there are escaped, indented lines stay as they are, doctests are
-code, public names become links, and what is said of a parameter ("steps: …") becomes an item of its own.
+Here they become reStructuredText: characters that mean something there are escaped, indented lines stay as they are, doctests
+are code, public names become links, and what is said of a parameter ("steps: …") becomes an item of its own.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
 def _block(block: list[str], parameters: list[str]) -> list[str]:
     if block[0].lstrip().startswith(">>>"):
         return block
+    if all(line.startswith("|") for line in block):
+        return _table(block)
     result: list[str] = []
     for kind, lines in _runs(block):
         if kind == "prose":
@@ -53,6 +55,16 @@ def _block(block: list[str], parameters: list[str]) -> list[str]:
         else:
             result += ["", "::", "", *(f"   {line}" for line in lines), ""]
     return result
+
+
+def _table(block: list[str]) -> list[str]:
+    """A table as Markdown has it."""
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in block]
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    for row in [rows[0], *rows[2:]]:
+        cells = [_inline(cell.strip()) for cell in row]
+        lines += [f"   * - {cells[0]}", *(f"     - {cell}" for cell in cells[1:])]
+    return lines
 
 
 def _runs(block: list[str]) -> Iterator[tuple[str, list[str]]]:

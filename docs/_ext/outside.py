@@ -1,7 +1,7 @@
 """Links from a page to files of the repository that are no pages: `[protocol.py](../src/undrift/protocol.py)`.
 
-Where the repository's address is known they lead there. Otherwise the file is copied into the site (`_repository/`), and a folder is
-named without a link. A target that does not exist stays what it was, and Sphinx warns.
+Where the repository's address is known they lead there. Otherwise the file is copied into the site (`_repository/`), and a
+folder is named without a link. A target that does not exist stays what it was, and Sphinx warns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 
 COPIES = "_repository"
-SHOWN_BY = {"CHANGELOG.md": "changes", "CONTRIBUTING.md": "contributing", "README.md": "index"}  # pages that include them
+SHOWN_BY = {
+    "CHANGELOG.md": "changes",
+    "CONTRIBUTING.md": "contributing",
+    "README.md": "index",
+}  # pages that include them
 
 
 def lead_outside(app: Sphinx, doctree: nodes.document) -> None:
@@ -44,7 +48,10 @@ def _file(app: Sphinx, place: str, is_document: bool) -> Path | None:
         return None
     here = pages if is_document else Path(app.env.doc2path(app.env.docname)).parent
     words = f"{place}.md" if is_document else place
-    for folder in (here, pages.parent):  # pages such as changes.md show a file of the folder above, with links relative to that
+    for folder in (
+        here,
+        pages.parent,
+    ):  # pages such as changes.md show a file of the folder above, with links relative to that
         found = Path(os.path.normpath(folder / words))
         if found.exists() and found.is_relative_to(pages.parent):
             return found

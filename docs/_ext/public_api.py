@@ -1,8 +1,8 @@
 """The reference: every public name, taken from the library itself.
 
-    .. public:: undrift.theory              all names of the module
-    .. public:: undrift
-       :only: run sweep loopback describe   those alone; the rest is on other pages
+.. public:: undrift.theory              all names of the module
+.. public:: undrift
+   :only: run sweep loopback describe   those alone; the rest is on other pages
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ class Public(Directive):
     def run(self) -> list[nodes.Node]:
         module = importlib.import_module(self.arguments[0])
         wanted = self.options.get("only", "").split() or names_of(module)
-        lines = [] if "no-introduction" in self.options else [f".. automodule:: {module.__name__}", "   :no-members:", ""]
+        lines = (
+            [] if "no-introduction" in self.options else [f".. automodule:: {module.__name__}", "   :no-members:", ""]
+        )
         for name in wanted:
             lines += lines_for(module, name)
         parent = nodes.section()

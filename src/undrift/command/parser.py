@@ -295,7 +295,7 @@ def _add_wish(group: Any, flag: str, text: str) -> None:
 def _add_setting(parser: argparse.ArgumentParser) -> Any:
     setting = parser.add_argument_group("setting")
     setting.add_argument("--problem", metavar="PROBLEM", help="a name with arguments, see `undrift list`")
-    setting.add_argument("--rounds", type=RUN["rounds"], metavar="T")
+    setting.add_argument("--rounds", type=RUN["rounds"], metavar="T", help="how many rounds of communication")
     setting.add_argument("--steps", metavar="τ", help="local steps, see below")
     setting.add_argument("--participation", metavar="WORD", help="full, uniform:N, weighted:N or permuted:N")
     setting.add_argument(

@@ -60,9 +60,7 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 default_role = "literal"  # `x` in docstrings is code, as in Markdown
 nitpicky = True
-nitpick_ignore_regex = [
-    ("py:class|py:data|py:exc|py:attr|py:meth", r".*")
-]  # types in signatures: private names, other libraries
+nitpick_ignore_regex = [("py:class|py:data|py:exc|py:attr|py:meth", r".*")]  # types: private, or of other libraries
 
 # Looks
 html_theme = "furo"

@@ -314,8 +314,8 @@ def _check_hashable(method_name: str, name: str, value: Any) -> None:
         hash(value)
     except TypeError as error:
         raise InputError(
-            f"{method_name}: {name} is a setting, part of the compiled program, and must be hashable, got {value!r} ({error}): give "
-            "a tuple, a frozen dataclass or a function, or annotate it `float` if it is a number"
+            f"{method_name}: {name} is a setting, part of the compiled program, and must be hashable, got {value!r} ({error}): "
+            "give a tuple, a frozen dataclass or a function, or annotate it `float` if it is a number"
         ) from None
 
 

@@ -21,7 +21,7 @@ COMMAND = "python -m undrift.command.manual docs/cli.md"
 HEAD = f"""<!-- Made by `{COMMAND}` from the parser; edit the texts there. -->
 # The command `undrift`
 
-All commands and flags, as `--help` shows them. [The guide](cli-guide.md) explains the notation, run directories and interruptions.
+All commands and flags, as `--help` shows them. [The guide](cli-guide.md) explains notation, run directories, interruptions.
 """
 
 

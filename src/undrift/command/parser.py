@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from ..errors import InputError
 from ..gate import Count, NotNegative, Positive, Seed, check_sound, check_value, scalar
 from ..studies.schema import Delta, Rounds, RunTable, StepSize, field_types
-from . import certs
+from . import certs, completion
 from .codes import EXIT_CODES
 from .parser_deploy import add_deployment
 
@@ -104,6 +104,7 @@ def build_parser() -> Parser:
     _add_data(commands)
     certs.add_parser(commands)
     add_deployment(functools.partial(_command, commands), of_kind)
+    completion.add_parser(functools.partial(_command, commands))
     return parser
 
 

@@ -1,4 +1,4 @@
-"""What the entry point of the application names (see `undrift.command.reproduce`): its flags at once, the rest when it is played."""
+"""What the entry point of the application names (`undrift.command.reproduce`): flags at once, the rest when it is played."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ exclude_patterns = ["_build", "_ext"]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb"}
 
 # Markdown
-myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath", "smartquotes"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 myst_dmath_allow_digits = False
 
@@ -58,6 +58,7 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
+smartquotes = False  # memory="difference" stays code
 default_role = "literal"  # `x` in docstrings is code, as in Markdown
 nitpicky = True
 nitpick_ignore_regex = [("py:class|py:data|py:exc|py:attr|py:meth", r".*")]  # types: private, or of other libraries

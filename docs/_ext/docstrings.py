@@ -16,6 +16,8 @@ from sphinx.application import Sphinx
 
 SPECIAL = re.compile(r"([\\*|_`])")
 CODE = re.compile(r"(`[^`]+`)")
+STRESSED = re.compile(r"(?<![\w*)])\*([^\W\d_][\w ]*)\*(?![\w*])")
+NAME = r"[a-z][a-z0-9_]*"
 ITEM = re.compile(r"^(\s*)([-*•]|\d+\.) +(.*)$")
 
 
@@ -118,7 +120,7 @@ def _paragraph(lines: list[str], parameters: list[str]) -> list[str]:
     text = " ".join(lines)
     if not parameters:
         return [_inline(text)]
-    names = "|".join(re.escape(name) for name in parameters)
+    names = "|".join(parameters)
     starts = re.compile(rf"(?:^|(?<=[.;] ))`?({names})`?(, `?(?:{names})`?)*: ")
     cuts = [found.start() for found in starts.finditer(text)]
     if len(cuts) < 2:
@@ -135,7 +137,9 @@ def _inline(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return SPECIAL.sub(r"\\\1", text)
+    """Everything as it stands, but for *words* that are stressed."""
+    parts = STRESSED.split(text)
+    return "".join(rf"\ *{part}*\ " if place % 2 else SPECIAL.sub(r"\\\1", part) for place, part in enumerate(parts))
 
 
 def _code(text: str) -> str:
@@ -145,10 +149,13 @@ def _code(text: str) -> str:
 
 
 def _parameters(thing: Any) -> list[str]:
+    """Patterns of their names; where further ones are taken by name (**arguments), any name may be explained."""
     try:
-        return list(inspect.signature(thing).parameters)
+        found = inspect.signature(thing).parameters
     except (TypeError, ValueError):
         return []
+    more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in found.values())
+    return [NAME] if more else [re.escape(name) for name in found]
 
 
 def process(app: Sphinx, kind: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 from undrift.errors import unknown
 
 from .data import Data
-from .flags import SCALES, Scale
+from .flags import SCALES as SCALES
+from .flags import Scale as Scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -32,6 +32,7 @@ def test_every_public_module_has_a_page(html):
     ("text", "expected"),
     [
         ("f(x*) ≤ |x| and y_", r"f(x\*) ≤ \|x\| and y\_"),
+        ("over *all* clients, x* and y*", r"over \ *all*\  clients, x\* and y\*"),
         ("see `run`s", r"see \ :py:obj:`run <undrift.run>`\ s"),
         ("see `ud.theory.check`", r"see \ :py:obj:`ud.theory.check <undrift.theory.check>`\ "),
         ("say `eta` here", r"say \ ``eta``\  here"),

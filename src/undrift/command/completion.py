@@ -69,7 +69,7 @@ def _all(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
                 yield from _all(sub)
 
 
-def _teach(action: Any, file: dict[str, str], folder: dict[str, str]) -> None:
+def _teach(action: Any, file: Any, folder: Any) -> None:
     """Say how the value of a flag or argument is completed, where that is known."""
     if action.choices is not None or action.nargs == 0:
         return

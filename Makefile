@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint types unit slow attack oldest package fuzz bench format clean other-python
+.PHONY: demo test lint types unit slow attack oldest package fuzz bench docs linkcheck format clean other-python
 .DEFAULT_GOAL := demo
 unexport PYTHONDONTWRITEBYTECODE # dozens of processes below import the same files
 
@@ -75,9 +75,19 @@ fuzz: $(VENV)/ready          ## look for bytes that break a reader, a minute for
 bench: $(VENV)/ready         ## ratios measured side by side on this machine
 	$(BIN)/python -m benchmarks
 
+SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky
+docs: $(VENV)/ready          ## the site in docs/_build/html, notebooks executed; a warning is an error
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(SPHINX) -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+linkcheck: $(VENV)/ready     ## addresses elsewhere that pages link to; needs the network
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	UNDRIFT_DOCS=quick $(SPHINX) -b linkcheck docs docs/_build/linkcheck
+
 format: $(VENV)/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-package dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-package dist docs/_build .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
 """Measure speed and memory side by side with what they are compared with.
 
 Results go to benchmarks/results: a JSON file for each case and a page with bars, index.html. `python -m benchmarks.readme`
-then writes the figures of README.md and docs/ anew.
+then writes the figures of the pages in docs/ anew.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from .results import Result, read_all
 from .words import machine_words, number, spread
 
 Results = dict[str, Result]
-PAGES = ("README.md", "docs/scale.md", "docs/performance.md", "docs/mesh.md")
+PAGES = ("docs/scale.md", "docs/performance.md", "docs/mesh.md")
 MARKED = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- /measured -->)", re.DOTALL)
 NOT_YET = "*Not measured yet.*"
 
@@ -87,7 +87,7 @@ def goals(results: Results) -> str:
                 verdict = goal.bound if goal.met else f"{goal.bound}, missed"
                 rows.append([goal.what, measured(goal), verdict, f"`{result.case}`{'*' if result.disturbed else ''}"])
     lines = table(["work", "measured (quartiles)", "goal", "case"], rows)
-    stars = "\n\n\\* disturbed: the [page](benchmarks/results/index.html) says by what." if "`*" in lines else ""
+    stars = "\n\n\\* disturbed: the [page](../benchmarks/results/index.html) says by what." if "`*" in lines else ""
     return lines + stars
 
 

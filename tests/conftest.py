@@ -71,11 +71,11 @@ def browser():
 
 
 LARGEST_WORKER = 2 * 2**30  # bytes
-TOGETHER = ("tests/core/", "tests/cli/")
+TOGETHER = ("tests/core/", "tests/cli/", "tests/pages/")  # share compiled programs, or the site
 
 
 class ByRoom(LoadFileScheduling):
-    """A worker gets a whole file, or all files of a folder whose tests share compiled programs."""
+    """A worker gets a whole file, or all files of a folder whose tests share something that is costly to make."""
 
     def _split_scope(self, nodeid: str) -> str:
         return next((room for room in TOGETHER if nodeid.startswith(room)), super()._split_scope(nodeid))

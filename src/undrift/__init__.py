@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from . import theory as theory
     from ._api import *  # noqa: F403
 
-__version__ = "0.1.0"
+    __version__: str
 
 ROOMS = ("data", "models", "oracles", "plan", "problems", "stop", "testing", "theory", "track")
 
@@ -34,6 +34,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """JAX takes a second to import: it waits until it is needed, so that `undrift --help` answers at once."""
+    if name == "__version__":  # of what is installed; it comes from the tag of the repository
+        globals()[name] = version = importlib.import_module("importlib.metadata").version(__name__)
+        return version
     if name in ROOMS:
         if name == "theory":
             importlib.import_module(".advice", __name__)  # which puts `advise` there
@@ -45,4 +48,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *ROOMS, *__all__})
+    return sorted({*globals(), "__version__", *ROOMS, *__all__})

@@ -18,7 +18,7 @@ from .errors import InputError, StorageError
 from .report import aside
 
 NAMES = ("demo", "run", "compare", "advise", "reproduce", "figure", "export", "explain", "partition", "data", "schema",
-         "certs", "serve", "join", "rehearse", "replay", "board")  # fmt: skip
+         "certs", "serve", "join", "rehearse", "replay", "board", "completion")  # fmt: skip
 SELDOM = (100_000, 50, 100)  # when Python looks for garbage
 DRAWN_ASIDE = ("demo", "run", "compare")  # with figures, for which Matplotlib is imported while JAX is
 COMMANDS = {name: name for name in NAMES} | {"list": "listing"}

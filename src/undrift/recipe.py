@@ -234,6 +234,8 @@ class Factory:
         made = Method(recipe, numbers, waiting)
         made.build()  # lets the factory refuse bad values now, not inside a compiled program
         made.drawn_steps  # noqa: B018 (and those that its steps cannot be drawn with)
+        for key, value in settings:
+            _check_hashable(name, key, value)
         return made
 
     def _optional(self, name: str) -> bool:
@@ -305,6 +307,16 @@ def not_negative(**values: Any) -> None:
 def _taken_by(wrapper: Wrapper) -> tuple[str, ...]:
     taken: tuple[str, ...] = getattr(wrapper, "numbers", ())
     return taken
+
+
+def _check_hashable(method_name: str, name: str, value: Any) -> None:
+    try:
+        hash(value)
+    except TypeError as error:
+        raise InputError(
+            f"{method_name}: {name} is a setting, part of the compiled program, and must be hashable, got {value!r} ({error}): "
+            "give a tuple, a frozen dataclass or a function, or annotate it `float` if it is a number"
+        ) from None
 
 
 def _frozen(value: Any) -> Any:

@@ -14,12 +14,12 @@ import numpy as np
 from undrift.errors import unknown
 
 from .data import Data
+from .flags import SCALES as SCALES
+from .flags import Scale as Scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Scale = Literal["quick", "short", "paper"]
-SCALES: tuple[Scale, ...] = ("quick", "short", "paper")
 Source = Literal["paper", "ours", "reduced"]
 BEYOND = "beyond"  # in place of a paper's name: items of our own, past the papers
 LARGEST_MARGIN = 1e99  # files know no infinity

@@ -20,7 +20,7 @@ EXIT_CODES = {
     DIVERGED: "the loss stopped being finite",
     BAD_CHECKPOINT: "a checkpoint is corrupt or of another run",
     MISSING_DATA: "data are not here, or could not be downloaded",
-    CLAIM_FAILED: "a claim does not hold (reproduce --strict)",
+    CLAIM_FAILED: "a claim does not hold (reproduce --strict), or a replay differs",
     STORAGE: "a file cannot be written or read (disk full, no rights, or the directory belongs to another process)",
     HOST_LOST: "another process of a run on several hosts is gone, the run can be resumed",
     INTERRUPTED: "interrupted, the run can be resumed",

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from ..errors import InputError
 from ..gate import Count, NotNegative, Positive, Seed, check_sound, check_value, scalar
 from ..studies.schema import Delta, Rounds, RunTable, StepSize, field_types
-from . import board, certs
+from . import board, certs, completion
 from .codes import EXIT_CODES
 from .parser_deploy import add_deployment
 from .parser_figure import add_figure
@@ -115,6 +115,7 @@ def build_parser() -> Parser:
     certs.add_parser(commands)
     add_deployment(functools.partial(_command, commands), of_kind)
     board.add_parser(functools.partial(_command, commands), of_kind)
+    completion.add_parser(functools.partial(_command, commands))
     return parser
 
 
@@ -349,7 +350,7 @@ def _add_wish(group: Any, flag: str, text: str) -> None:
 def _add_setting(parser: argparse.ArgumentParser) -> Any:
     setting = parser.add_argument_group("setting")
     setting.add_argument("--problem", metavar="PROBLEM", help="a name with arguments, see `undrift list`")
-    setting.add_argument("--rounds", type=RUN["rounds"], metavar="T")
+    setting.add_argument("--rounds", type=RUN["rounds"], metavar="T", help="how many rounds of communication")
     setting.add_argument("--steps", metavar="τ", help="local steps, see below")
     setting.add_argument("--participation", metavar="WORD", help="full, uniform:N, weighted:N or permuted:N")
     setting.add_argument(

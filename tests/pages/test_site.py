@@ -1,0 +1,76 @@
+"""The site is built without a warning, loads nothing from elsewhere, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+
+from site_pages import DOCS, elements, is_elsewhere
+
+
+def pages(html):
+    return sorted(page for page in html.rglob("*.html") if "_repository" not in page.parts)
+
+
+def test_every_page_of_docs_is_built(html):
+    names = {page.relative_to(DOCS).with_suffix("") for page in DOCS.rglob("*.md") if "_build" not in page.parts}
+    assert {name for name in names if not (html / name).with_suffix(".html").is_file()} == set()
+    assert len(names) > 90
+
+
+def test_nothing_is_loaded_from_elsewhere(html):
+    found = {(page.name, address) for page in pages(html) for address in elements(page).loaded if is_elsewhere(address)}
+    assert found == set()
+    for sheet in html.rglob("*.css"):
+        assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", sheet.read_text(encoding="utf-8")), sheet
+
+
+def test_what_a_page_loads_is_there(html):
+    for page in pages(html):
+        for address in elements(page).loaded:
+            path = urllib.parse.unquote(address.partition("?")[0].partition("#")[0])
+            assert not path or path.startswith("data:") or (page.parent / path).is_file(), (
+                f"{page.name} loads {address}"
+            )
+
+
+def test_links_and_their_anchors_exist(html):
+    missing = []
+    for page in pages(html):
+        for link in elements(page).links:
+            path, _, anchor = urllib.parse.unquote(link).partition("#")
+            if is_elsewhere(link) or path.startswith("mailto:"):
+                continue
+            target = (page.parent / path).resolve() if path else page
+            if not target.is_file():
+                missing.append(f"{page.relative_to(html)} -> {link}: no such file")
+            elif anchor and target.suffix == ".html" and anchor not in elements(target).places:
+                missing.append(f"{page.relative_to(html)} -> {link}: no such place")
+    assert missing == []
+
+
+def test_search_knows_the_pages(html):
+    index = (html / "searchindex.js").read_text(encoding="utf-8")
+    assert index.startswith("Search.setIndex(")
+    assert '"sharp-bits"' in index
+    assert "certif" in index
+
+
+def test_gallery_shows_every_item_with_its_verdict(html):
+    index = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| \[[^\]]+\]\(reproduction/([^)]+)\.md\)", index, re.MULTILINE))
+    text = (html / "gallery.html").read_text(encoding="utf-8")
+    shown = re.findall(r'class="figure-card" href="reproduction/([^"]+)\.html"><img loading="lazy" src="([^"]+)"', text)
+    with_picture = {
+        name for name in listed if ".png)" in (DOCS / "reproduction" / f"{name}.md").read_text(encoding="utf-8")
+    }
+    assert {name for name, _ in shown} == with_picture
+    assert len(with_picture) > 50
+    assert all((html / picture).is_file() for _, picture in shown)
+    assert text.count(" claims hold</span>") == len(shown)
+
+
+def test_formulas_are_drawn_by_the_browser(html):
+    text = (html / "tutorials" / "theory.html").read_text(encoding="utf-8")
+    assert "<math" in text
+    assert "mathjax" not in text.lower()

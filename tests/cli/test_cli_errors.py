@@ -102,8 +102,15 @@ def test_help_shows_examples_and_exit_codes(cli):
         assert said.code == 0
         assert "examples:" in said.out
         assert "130 interrupted" in said.out
-    assert cli("--version").out.startswith("python")
-    assert cli().code == 2
+    assert cli("--version").out.startswith("undrift")
+
+
+def test_without_arguments_it_says_what_to_do(cli):
+    """A question that is answered: nothing went wrong."""
+    said = cli()
+    assert (said.code, said.err) == (0, "")
+    assert "undrift demo --open" in said.out
+    assert max(map(len, said.out.splitlines())) <= 60
 
 
 def test_npz_files(cli):

@@ -9,8 +9,9 @@ import pytest
 
 from undrift.algorithms import METHODS
 from undrift.command.farewell import after_comparison
-from undrift.report.verdict_words import PRINTED, Course, comparison_words, run_words, words_of
+from undrift.report.verdict_words import Course, comparison_words, run_words, words_of
 from undrift.studies.comparison import Outcome
+from undrift.theory.methods.printed import PRINTED
 
 T = np.arange(101.0)
 ARRIVES, SLOWER = 0.5**T, 0.6**T

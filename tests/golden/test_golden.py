@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -48,8 +49,12 @@ def test_a_pipe_is_80_columns_wide_and_has_no_colour():
 
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_a_terminal_of_this_width(columns):
-    shown = in_terminal(columns, plain_environment(TERM="dumb"))
-    assert trimmed(shown).rstrip("\n") == kept_at(columns)
+    shown = in_terminal(columns, plain_environment(TERM="xterm-256color", NO_COLOR="1"))
+    assert trimmed(re.sub(r"\x1b\[[\d;]*m", "", shown)).rstrip("\n") == kept_at(columns)
+
+
+def test_a_dumb_terminal_gets_no_escape_sequences_and_80_columns():
+    assert trimmed(in_terminal(120, plain_environment(TERM="dumb"))).rstrip("\n") == kept_at(80)
 
 
 def test_a_terminal_with_colours_has_them():

@@ -254,7 +254,9 @@ def test_page_of_a_comparison(show, compared):
     assert drawn(tab) == [0, 1, 2]
     assert texts(tab, f"{FIRST} .legend button") == ["fedavg", "fedlin", "gd (all data in one place)"]
     first = tab.js("document.querySelector('header').querySelector('p, h1').textContent")
-    assert first == "FedLin arrives after 5 rounds; FedAvg is 30 % away after 12 rounds.", "it begins with the verdict"
+    assert first.replace("\u00a0", " ") == "FedLin arrives after 5 rounds; FedAvg is 30 % away after 12 rounds.", (
+        "it begins with the verdict"
+    )
     assert "τ = 1" in texts(tab, ".subtitle")[0]
     assert texts(tab, "figure h3") == ["Relative gap", "Gradient", "Client drift"]
     tab.click(f"{FIRST} [data-axis='bytes']")

@@ -1,15 +1,16 @@
-"""What `undrift` says to somebody who has not asked for anything yet."""
+"""What `undrift` says to somebody who has not asked for anything yet; it fits 60 columns."""
 
-DOORS = """undrift: federated optimisation that arrives at the right answer.
+DOORS = """undrift: federated optimisation that arrives.
 
-  see it        undrift demo --open
-                compares the methods on handwritten digits, and shows the page
+see it, in about a minute
+  undrift demo --open
 
-  your data     undrift advise --problem npz:data.npz
-                which method, step size and local steps reach the target at the least cost, and why
+your data: which method, which step size, and why
+  undrift advise --problem npz:data.npz
 
-  your method   undrift run --method my_method.py:factory --problem quadratic
-                twenty lines of Python, simulated as they would be deployed
+your method, twenty lines of Python
+  undrift run --method mine.py:factory --problem quadratic
 
-undrift --help shows all commands, undrift COMMAND --help each of them with examples.
+All commands: undrift --help
+Each of them, with examples: undrift COMMAND --help
 """

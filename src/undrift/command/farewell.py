@@ -8,13 +8,13 @@ from pathlib import Path
 
 from rich.text import Text
 
-from ..report.verdict_words import ARRIVED, CONTRAST, Words
+from ..report.verdict_words import ARRIVED, Words
 from ..studies.comparison import Outcome
 from ..studies.study import DEFAULTS, Study
+from ..theory.methods.printed import RIVALS
 from .directory import PAGE, STUDY, RunDirectory
 from .talk import Talk
 
-RIVALS = (CONTRAST, "scaffold", "fedlin")  # whom a run is compared with
 SINGLE = ("stop", "per_client", "keep_iterates")  # what a grid of runs cannot be told
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..studies.comparison import TARGETS, Outcome
 from ..studies.relative import filled, relative_gap
+from ..theory.methods.printed import FAMILIAR, PRINTED
 from .curves import POOLED
 
 ARRIVED = TARGETS[-1]
@@ -25,13 +26,6 @@ EIGHTH = 8
 PERCENT = 5e-5  # smaller shares are written as numbers
 ABOUT = 1.1  # rounds that differ by less count as the same time
 NEAR = 1e-3  # accuracies that differ by less are called equal
-CONTRAST = "fedavg"  # whom everybody knows
-PRINTED = {
-    "fedsgd": "FedSGD", "ef21": "EF21", "fedavg": "FedAvg", "fedprox": "FedProx", "fednova": "FedNova", "fedexp": "FedExP",
-    "mimelite": "MimeLite", "fedsplit": "FedSplit", "scaffold": "SCAFFOLD", "scaffnew": "Scaffnew", "feddyn": "FedDyn",
-    "fedlin": "FedLin", "fedtrack": "FedTrack", "sequential_fl": "sequential FL", "ssl": "SSL", "sflv1": "SFLV1",
-    "sflv2": "SFLV2", "gd": "gradient descent", "sgd": "SGD", "iag": "IAG",
-}  # fmt: skip
 
 
 class Words(NamedTuple):
@@ -183,7 +177,7 @@ def _of_gaps(main: Sequence[Course]) -> tuple[str, list[Course]]:
     short = sorted((one for one in main if one.arrival is None), key=lambda one: one.end)
     if not short:
         return _all_arrive(arrived), [arrived[0], arrived[-1]]
-    last = next((one for one in short if one.name == CONTRAST), short[-1])
+    last = next((one for one in short if one.name == FAMILIAR), short[-1])
     if arrived:
         first = _first(main)
         return f"{_subject(first)} {first.fate}; {last.called} {last.fate}.", [first, last]

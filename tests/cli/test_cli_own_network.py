@@ -98,7 +98,9 @@ def test_a_function_makes_the_model_with_options(mine):
     ],
 )
 def test_what_is_refused(mine, words, complaint):
-    study = study_from({"problem": {"name": "network", "clients": 3, "partition": "iid", **words}}, "study.toml", Path.cwd())
+    study = study_from(
+        {"problem": {"name": "network", "clients": 3, "partition": "iid", **words}}, "study.toml", Path.cwd()
+    )
     with pytest.raises(InputError, match=complaint):
         study.trusted().make_problem()
 

@@ -77,7 +77,12 @@ def test_a_module_without_dropout_draws_nothing(library):
 
 
 def test_it_computes_in_double_precision_where_asked(library):
-    takes = {"linen": models.from_flax, "nnx": models.from_flax, "equinox": models.from_equinox, "haiku": models.from_haiku}
+    takes = {
+        "linen": models.from_flax,
+        "nnx": models.from_flax,
+        "equinox": models.from_equinox,
+        "haiku": models.from_haiku,
+    }
     name = next(name for name, one in LIBRARIES.items() if one is library)
     model = takes[name](library.make(RATE), (INPUTS,), dtype="float64")
     with jax.enable_x64(True):
@@ -332,8 +337,8 @@ REFUSED = {
     r"NnxNet cannot evaluate on inputs of shape \(batch, 4\), float32: .*Remedy: the first layer": lambda: adapt(
         NnxNet(0.0, nnx.Rngs(0)), (4,)
     ),
-    r"EquinoxNet cannot evaluate on inputs of shape \(batch, 4\).*Remedy: an Equinox module takes one sample": lambda: adapt(
-        EquinoxNet(0.0, KEY), (4,)
+    r"EquinoxNet cannot evaluate on inputs of shape \(batch, 4\).*Remedy: an Equinox module takes one sample": lambda: (
+        adapt(EquinoxNet(0.0, KEY), (4,))
     ),
     r"LinenNet cannot evaluate on inputs of shape \(batch, 4\)": lambda: adapt(
         (LinenNet(), LinenNet().init(KEY, samples())), (4,)
@@ -372,8 +377,8 @@ REFUSED = {
     r"the variables of the Flax module LinenNet are what its init returns": lambda: models.from_flax(
         LinenNet(), (INPUTS,), variables=3
     ),
-    r"from_flax takes a module of Flax, or a function of nnx.Rngs that makes one; .* returns int": lambda: models.from_flax(
-        lambda rngs: 3, (INPUTS,)
+    r"from_flax takes a module of Flax, or a function of nnx.Rngs that makes one; .* returns int": lambda: (
+        models.from_flax(lambda rngs: 3, (INPUTS,))
     ),
     r"from_equinox takes a module of Equinox, or a function of a key": lambda: models.from_equinox(
         lambda key: 3, (INPUTS,)
@@ -412,7 +417,14 @@ def test_a_missing_extra_is_named(monkeypatch, package, take, extra):
 
 
 def test_only_modules_of_the_libraries_are_recognised():
-    for other in (lambda x: x, (lambda key: (), lambda params, x: x), object(), np.zeros(3), models.mlp(), [jax.nn.relu]):
+    for other in (
+        lambda x: x,
+        (lambda key: (), lambda params, x: x),
+        object(),
+        np.zeros(3),
+        models.mlp(),
+        [jax.nn.relu],
+    ):
         assert library_of(other) is None
     with pytest.raises(InputError, match="a module is one of Flax, Equinox or Haiku; got 3"):
         adapt(3, (INPUTS,))

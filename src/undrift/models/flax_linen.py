@@ -64,7 +64,9 @@ class Linen(Part):
 
     def _given(self, variables: Any) -> Any:
         if not isinstance(variables, Mapping) or PARAMS not in variables:
-            raise InputError(f"the variables of {self} are what its init returns, {{'params': …}}; got {variables!r:.80}")
+            raise InputError(
+                f"the variables of {self} are what its init returns, {{'params': …}}; got {variables!r:.80}"
+            )
         return self._only_params(variables)
 
     def _only_params(self, variables: Any) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
@@ -12,11 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from foreign import BUILT_IN, COUNT, INPUTS, LIBRARIES, OUTPUTS, RATE, built_in_x
 
 import undrift as ud
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
-from foreign import BUILT_IN, COUNT, INPUTS, LIBRARIES, OUTPUTS, RATE, built_in_x
 
 CLIENTS, SAMPLES = 3, 36
 PARTS = np.array_split(np.arange(SAMPLES), CLIENTS)
@@ -88,7 +85,7 @@ def test_split_learning_of_a_list_of_modules_is_sequential_learning_of_the_whole
 
 
 def test_what_cannot_be_cut() -> None:
-    with pytest.raises(ud.InputError, match="'LinenNet' is one module, .* give a list of modules"):
+    with pytest.raises(ud.InputError, match=r"'LinenNet' is one module, .* give a list of modules"):
         problem(LIBRARIES["linen"].make(0.0), cut=1)
     with pytest.raises(ud.InputError, match="a pair \\(init, apply\\) has no layers to count"):
         problem((BUILT_IN.init, BUILT_IN.apply), cut=1)
@@ -112,7 +109,7 @@ def reading() -> tuple[np.ndarray, np.ndarray]:
 def test_whole_numbers_reach_an_embedding() -> None:
     """Of a module, and of a pair of functions that indexes a table."""
     parts = np.array_split(np.arange(30), 3)
-    pair = lambda key: jax.random.normal(key, (5, 4)), lambda table, x: table[x].mean(1)  # noqa: E731
+    pair = lambda key: jax.random.normal(key, (5, 4)), lambda table, x: table[x].mean(1)
     for model in (Reader(), pair):
         p = ud.problems.network(model, reading(), parts)
         assert p.shared["x"].dtype == "int32"
@@ -126,7 +123,10 @@ def test_the_character_model_learns_whole_and_cut() -> None:
     parts = np.array_split(np.arange(30), 3)
     text = reading()[0], reading()[0][:, -1]
     cut, whole = (ud.problems.network(model, text, parts, batch=5, cut=cut) for cut in (2, None))
-    one, other = ud.run(ud.ssl(eta=0.5), cut, rounds=4, steps=4), ud.run(ud.sequential_fl(eta=0.5), whole, rounds=4, steps=4)
+    one, other = (
+        ud.run(ud.ssl(eta=0.5), cut, rounds=4, steps=4),
+        ud.run(ud.sequential_fl(eta=0.5), whole, rounds=4, steps=4),
+    )
     np.testing.assert_allclose(one.x, other.x, atol=1e-5)
     assert other.history["loss"][-1] < other.history["loss"][0]
 
@@ -144,14 +144,16 @@ def test_inputs_that_no_table_has_a_row_for() -> None:
 
 
 def test_what_is_wrong_with_a_model_is_said_with_a_remedy() -> None:
-    with pytest.raises(ud.InputError, match=r"cannot be applied to inputs of shape \(2, 6\), float32: .*Remedy: make it for"):
+    with pytest.raises(
+        ud.InputError, match=r"cannot be applied to inputs of shape \(2, 6\), float32: .*Remedy: make it for"
+    ):
         problem((lambda key: jnp.ones((9, 3)), lambda table, x: x @ table))
-    with pytest.raises(ud.InputError, match="a model is one of ud.models, a module of Flax, Equinox or Haiku, or a pair"):
+    with pytest.raises(ud.InputError, match=r"a model is one of ud\.models, a module of Flax, Equinox or Haiku, or a"):
         problem(object())
     with pytest.raises(ud.InputError, match="LinenNet is a class: give an instance"):
         problem(type(LIBRARIES["linen"].make(0.0)))
+    inputs, labels = data()
     with pytest.raises(ud.InputError, match="the model has 3 outputs, so labels are 0 … 2, but there is the label 3"):
-        inputs, labels = data()
         ud.problems.network(LIBRARIES["linen"].make(0.0), (inputs, labels + 1), PARTS)
 
 
@@ -164,7 +166,9 @@ def test_mean_squares_of_one_and_of_several_outputs() -> None:
     one = ud.models.mlp((), classes=1, input=(INPUTS,))
     single = ud.problems.network(one, (inputs, targets[:, 0]), PARTS, loss="mse", train_sample=None)
     assert single.value(np.zeros(single.dim)) == pytest.approx(np.mean(targets[:, 0] ** 2), rel=1e-5)
-    with pytest.raises(ud.InputError, match=r"a squared loss needs train targets of the output's shape \(3,\), got \(\)"):
+    with pytest.raises(
+        ud.InputError, match=r"a squared loss needs train targets of the output's shape \(3,\), got \(\)"
+    ):
         ud.problems.network(BUILT_IN, (inputs, targets[:, 0]), PARTS, loss="mse")
 
 
@@ -184,4 +188,4 @@ def test_a_sweep_and_records_of_each_client() -> None:
     np.testing.assert_allclose(swept.history["loss"][1, 0], single.history["loss"], rtol=1e-4)
     assert single.clients["loss"].shape == (len(single.history["loss"]), CLIENTS)
     assert "accuracy" not in single.history
-    assert single.history["hits"][-1] > single.history["hits"][0]
+    np.testing.assert_allclose(single.clients["hits"].mean(axis=1), single.history["hits"], rtol=1e-5)  # all as large

@@ -113,7 +113,7 @@ def bad_cases() -> dict[str, Any]:
 
     return {
         "unknown loss 'squarred': did you mean 'squared'": lambda: make(loss="squarred"),
-        "a loss is one of cross_entropy, squared or a function": lambda: make(loss=3),
+        "a loss is one of cross_entropy, squared, mse or a function": lambda: make(loss=3),
         "labels must be whole numbers .* loss='squared'": lambda: make((inputs, targets[:, 0]), loss="cross_entropy"),
         "train targets must be finite, but sample 7": lambda: make((inputs, holes)),
         "train needs one target per sample": lambda: make((inputs, targets[:5])),

@@ -23,7 +23,9 @@ def start(model, batch=2):
 
 
 def test_parameter_counts_are_the_papers():
-    assert models.resnet().parameter_count == 269_722  # He et al.: 0.27M, with γ and β of GroupNorm for those of BatchNorm
+    assert (
+        models.resnet().parameter_count == 269_722
+    )  # He et al.: 0.27M, with γ and β of GroupNorm for those of BatchNorm
     assert models.resnet(depth=56).parameter_count == 853_018  # 0.85M
     assert models.resnet(depth=110).parameter_count == 1_727_962  # 1.7M
     assert models.resnet(depth=18).parameter_count == 11_173_962
@@ -205,7 +207,10 @@ def test_norms_start_as_the_identity():
         (partial(models.resnet, depth=19), r"depth of a residual network is 18, 34 or 6n \+ 2 .* got 19"),
         (partial(models.resnet, groups=3), r"'norm1': groups divide the channels, 16 here; got groups=3"),
         (partial(models.resnet, width=0), r"width must be at least 1; got 0"),
-        (partial(models.vgg9, narrower=64), r"narrower divides VGG-9's 32 channels, so it is one of 1, 2, 4, 8, 16, 32; got 64"),
+        (
+            partial(models.vgg9, narrower=64),
+            r"narrower divides VGG-9's 32 channels, so it is one of 1, 2, 4, 8, 16, 32; got 64",
+        ),
         (partial(models.char_lstm, input=(8, 8)), r"a text is a sequence of characters, input=\(length,\)"),
         (partial(models.char_lstm, hidden=0), r"hidden must be at least 1; got 0"),
     ],

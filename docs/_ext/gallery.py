@@ -14,7 +14,9 @@ from docutils.parsers.rst import Directive
 from PIL import Image
 from sphinx.application import Sphinx
 
-ROW = re.compile(r"^\| \[([^\]]+)\]\((reproduction/[^)]+)\.md\) \| (.*?) \| \**(\d+) of (\d+)\** \|", re.MULTILINE)
+ROW = re.compile(  # item, its page, what was asked, claims that hold, of how many, and how ("reduced")
+    r"^\| \[([^\]]+)\]\((reproduction/[^)]+)\.md\) \| (.*?) \| \**(\d+) of (\d+)\**(?:, )?([^|]*?)\** \|", re.MULTILINE
+)
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)]+\.png)\)")
 THUMBNAILS = "_thumbnails"
 WIDTH = 480
@@ -36,19 +38,24 @@ class Shown:
     title: str
     holding: int
     claims: int
+    how: str
     picture: Path
 
     @property
     def verdict(self) -> str:
-        return f"{self.holding} of {self.claims} claims hold"
+        return f"{self.holding} of {self.claims} claims hold{', ' + self.how if self.how else ''}"
 
 
 def items(folder: Path) -> Iterator[Shown]:
     """What the page of all results lists and has a picture of."""
-    for name, page, title, holding, claims in ROW.findall((folder / "reproduction.md").read_text(encoding="utf-8")):
+    for name, page, title, holding, claims, how in ROW.findall(
+        (folder / "reproduction.md").read_text(encoding="utf-8")
+    ):
         text = (folder / f"{page}.md").read_text(encoding="utf-8")
         if found := PICTURE.search(text):
-            yield Shown(name, page, title, int(holding), int(claims), (folder / page).parent / found[1])
+            yield Shown(
+                name, page, title, int(holding), int(claims), how.strip("* "), (folder / page).parent / found[1]
+            )
 
 
 def card(item: Shown) -> str:

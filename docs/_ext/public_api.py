@@ -78,7 +78,7 @@ def lines_for(module: ModuleType, name: str) -> list[str]:
     if isinstance(thing, ModuleType):
         return _of_module(thing)
     if (first := shortest(thing)) not in (None, full):
-        return [f".. py:data:: {full}", "", f"   :py:obj:`{first}`", ""]
+        return [f".. py:data:: {name}", f"   :module: {module.__name__}", "", f"   :py:obj:`{first}`", ""]
     if inspect.isclass(thing) and not hasattr(thing, "__origin__"):
         fields = ", ".join(getattr(thing, "_fields", ()))
         hidden = [f"   :exclude-members: {fields}"] if fields else []

@@ -32,7 +32,7 @@ def _outcome(
     history = {key: np.asarray(column, float)[None, None] for key, column in history.items()}
     diverged, x = np.array([[17 if lost else -1]]), np.zeros((1, 1, 2))
     point = [{"eta": 0.5**number}]
-    return Outcome(label, name, point, [0], history, x, diverged, 1.0, COLOURS.get(name), pooled)
+    return Outcome(label, name, point, [0], history, x, diverged, 1.0, COLOURS.get(name), pooled=pooled)
 
 
 def outcomes() -> list[Outcome]:

@@ -58,7 +58,7 @@ def test_a_run_records_few_clients_unasked_and_many_not(cli):
     said = cli("run", "--method", "fedlin", *many, "--no-figures", "--out", "many")
     assert said.code == 0
     assert read_study("many/study.toml").run["per_client"] is None
-    assert "5 worst of 101, median, best" in said.out
+    assert "5 worst of 101, median, best" in " ".join(said.out.split())
     listed = json.loads(Path("many/summary.json").read_text())["clients"]
     assert not listed["all_listed"]
     assert len(listed["listed"]) == 7
@@ -85,6 +85,12 @@ def test_a_client_that_did_not_answer_is_not_the_worst():
     served = Clients.of(Roll(3), {"loss": np.array([np.nan, 2.0, 1.0])}, round=1)
     assert (served.worst, served.best) == (1, 2)
     assert served.words()["listed"][0]["loss"] is None
+
+
+def test_losses_that_ran_away_are_no_fault():
+    served = Clients.of(Roll(2), {"loss": np.array([1e200, 1e300])}, round=1)
+    assert served.words()["spread"]["loss"] is None
+    assert "spread (standard deviation) inf" in served.sentence()
 
 
 def test_names_on_the_page_are_text(tmp_path):

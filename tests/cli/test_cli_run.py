@@ -18,9 +18,10 @@ def test_a_run_equals_the_library_call_and_leaves_its_files(cli, tmp_path):
     said = cli("run", "--method", "fedlin", *SMALL, "--eta", "0.05", "--out", "r")
     assert said.code == 0
     assert {f.name for f in Path("r").iterdir()} == {
-        *("study.toml", "history.csv", "model.npy", "summary.json", "figure.png", "figure.svg", "page.html")
+        *("study.toml", "history.csv", "model.npy", "summary.json", "figure.png", "figure.svg", "page.html"),
+        "clients.npz",
     }
-    expected = ud.run(ud.fedlin(eta=0.05), quadratic(clients=4, dim=6), rounds=12, steps=3)
+    expected = ud.run(ud.fedlin(eta=0.05), quadratic(clients=4, dim=6), rounds=12, steps=3, per_client=True)
     assert np.array_equal(np.load("r/model.npy"), expected.x)
     table = np.genfromtxt("r/history.csv", delimiter=",", names=True)  # to the last bit
     assert len(table) == 13

@@ -75,7 +75,9 @@ def finish(
 ) -> int:
     """All files of a run that has ended, and what is said of it."""
     run = entry.runs[0]
-    served = clients_of(run, end.result, Roll.of(run), look=end.status == "finished")
+    served = None  # whom a model that diverged serves well is no question
+    if end.status != "diverged":
+        served = clients_of(run, end.result, Roll.of(run), look=end.status == "finished")
     summary = leave(study, entry, directory, end, arguments.no_figures, served)
     if arguments.store is not None and summary["status"] != "interrupted":  # nobody goes on from the rows
         remove_rows(Path(arguments.store), owner_of(directory.path))

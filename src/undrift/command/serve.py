@@ -102,7 +102,9 @@ def serve_over(
 
         with log_lines(talk), _live(talk, board):
             end = end_of(run, play)._replace(presence=live.lanes.words())
-    served = clients_of(run, end.result, _roll(agreement, directory, run), look=False)
+    served = None
+    if end.status != "diverged":
+        served = clients_of(run, end.result, _roll(agreement, directory, run), look=False)
     summary = leave(study, entry, directory, end, arguments.no_figures, served)
     tell(entry, directory, end, talk, arguments.json, served)
     return shown(summary, arguments.json, end.code)

@@ -121,12 +121,13 @@ class Clients:
 
     @property
     def spread(self) -> float:
-        return float(np.std(self.values[self.measure][self.order]))
+        return _spread(self.values[self.measure])
 
     def sentence(self) -> str:
         """Who is worst, by how much, and how far clients lie apart."""
         values = self.values[self.measure]
-        off = abs(float(values[self.worst]) - float(np.median(values[self.order])))
+        with np.errstate(over="ignore"):
+            off = abs(float(values[self.worst]) - float(np.median(values[self.order])))
         unit = {ACCURACY: "", PER_SAMPLE: "loss per sample ", LOSS: "loss "}[self.measure]
         if self.measure == ACCURACY:
             worst, best, far, spread = (
@@ -170,7 +171,7 @@ class Clients:
             "worst": self.entry(self.worst),
             "median": self.entry(self.median),
             "best": self.entry(self.best),
-            "spread": {name: _plain(np.nanstd(array)) for name, array in self.values.items()},
+            "spread": {name: _plain(_spread(array)) for name, array in self.values.items()},
             "all_listed": few,
             "listed": [self.entry(client) for client in listed],
         }
@@ -250,6 +251,13 @@ def last_recorded(result: Result) -> tuple[dict[str, np.ndarray], int] | None:
     kept = None if result.best is None or not result.best.kept else result.best.round
     last = int(rounds[-1]) if kept is None or kept not in rounds else kept  # the round whose model was kept
     return {name: rows[last] for name, rows in result.clients.items()}, last
+
+
+def _spread(values: np.ndarray) -> float:
+    """Standard deviation over those who answered; infinite where losses have run away."""
+    known = values[np.isfinite(values)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.std(known)) if known.size else float("nan")
 
 
 def _plain(value: Any) -> float | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-ROOMS = ("data", "models", "oracles", "plan", "problems", "stop", "theory")
+ROOMS = ("data", "models", "oracles", "plan", "problems", "stop", "theory", "track")
 
 __all__ = [
     "METHODS", "Account", "Algorithm", "AtServer", "CheckpointError", "Cohort", "Diagnostics", "DivergenceError",
@@ -27,7 +27,8 @@ __all__ = [
     "Result", "StorageError", "Sweep", "UndriftError", "WireError", "advise", "compressed", "describe", "ef21", "fedavg",
     "feddyn", "fedexp", "fedlin", "fednova", "fedprox", "fedsgd", "fedsplit", "fedtrack", "gd", "iag", "keep_compiled",
     "loopback", "method", "mimelite", "oracles", "plan", "private", "problems", "quantise", "random_k", "run", "scaffnew",
-    "scaffold", "scaled_sign", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "use_devices",
+    "scaffold", "scaled_sign", "sequential_fl", "sflv1", "sflv2", "sgd", "ssl", "stop", "sweep", "top_k", "track",
+    "use_devices",
 ]  # fmt: skip
 
 

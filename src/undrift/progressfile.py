@@ -100,9 +100,9 @@ def stride(round: int) -> int:
     """Of how many rounds one is written, at this one: the file grows with the logarithm of a long run.
 
     >>> [stride(t) for t in (0, 8191, 16384, 100_000)]
-    [1, 1, 2, 8]
+    [1, 1, 4, 16]
     """
-    return 1 << max(0, (round // EVERY_ROUND).bit_length() - 1)
+    return 1 << (round // EVERY_ROUND).bit_length()
 
 
 class Writer:

@@ -80,7 +80,7 @@ class Head(msgspec.Struct, omit_defaults=True):
     setting: list[dict[str, Any]] = []
     curves: Annotated[list[Curve], msgspec.Meta(max_length=64)] = []
     targets: dict[str, float] = {}  # column -> value at which a rule ends the run
-    exchange: list[dict[str, Any]] = []  # the round as messages, see `report.page.exchange`
+    exchange: list[dict[str, Any]] = []  # the round as messages, see `report.exchanges`
 
 
 class Line(msgspec.Struct, omit_defaults=True):

@@ -1,6 +1,6 @@
 """Makes docs/board.png: a real comparison, a real run that has ended, and one that goes on.
 
-    python tests/board/picture.py docs/board.png
+python tests/board/picture.py docs/board.png
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from board_cases import served
+
 from browser import Browser, find_chromium
 
 UNDRIFT = [sys.executable, "-m", "undrift"]
@@ -25,7 +26,18 @@ def main(target: Path) -> None:
         runs = Path(place)
         play([*RUN, "--method", "fedlin", "--eta", "theorem", "--rounds", "150", "--steps", "10"], runs / "theorem")
         play([*RUN, "--method", "fedavg", "--rounds", "150", "--steps", "10"], runs / "fedavg")
-        words = ["--method", "fedlin", "--eta", "theorem", "--rounds", "20000", "--steps", "2..20:fixed", "--failures", "0.0"]
+        words = [
+            "--method",
+            "fedlin",
+            "--eta",
+            "theorem",
+            "--rounds",
+            "20000",
+            "--steps",
+            "2..20:fixed",
+            "--failures",
+            "0.0",
+        ]
         live = subprocess.Popen([*UNDRIFT, *RUN, *words, "--out", str(runs / "live")], stdout=subprocess.DEVNULL)
         try:
             while not played(runs / "live" / "progress.jsonl"):

@@ -133,3 +133,20 @@ def test_the_command_serves_and_ends_with_an_interrupt(folder):
             made.kill()
     assert made.returncode == 0
     assert complaints == ""
+
+
+def test_the_board_starts_without_jax(folder):
+    """It would take seconds, and hundreds of megabytes, of a process that computes nothing."""
+    words = """
+import sys
+from pathlib import Path
+from undrift.board import server
+from undrift.board.documents import document_of
+from undrift.board.index import Index
+from undrift.board.streams import PageStream
+index = Index(Path(sys.argv[1]))
+index.look()
+assert all(PageStream().news(document_of(run), {})["sections"] for run in index.runs.values())
+assert "jax" not in sys.modules and "matplotlib" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", words, str(folder)], check=True)

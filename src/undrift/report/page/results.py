@@ -17,9 +17,9 @@ from ...studies.entries import Entry, distinct_labels
 from ...studies.method import StudyMethod
 from ...studies.relative import relative_gap
 from ...studies.study import HIDDEN, Study
+from ..exchanges import exchange_of
 from ..promise import Promise
 from ..tables import compare_table, run_table, step_text
-from .exchange import exchange_of
 from .labels import LABELS
 
 # What ε is counted for stands on the page though nobody wrote it.

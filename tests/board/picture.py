@@ -18,7 +18,7 @@ from board_cases import served
 from browser import Browser, find_chromium
 
 UNDRIFT = [sys.executable, "-m", "undrift"]
-RUN = ["run", "--problem", "least_squares", "--quiet", "--per-client"]
+RUN = ["run", "--problem", "quadratic:L=2000,clients=8", "--quiet", "--per-client"]
 
 
 def main(target: Path) -> None:

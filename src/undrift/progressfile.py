@@ -80,7 +80,7 @@ class Head(msgspec.Struct, omit_defaults=True):
     setting: list[dict[str, Any]] = []
     curves: Annotated[list[Curve], msgspec.Meta(max_length=64)] = []
     targets: dict[str, float] = {}  # column -> value at which a rule ends the run
-    exchange: list[dict[str, Any]] = []  # the round as messages, see `report.page.exchange`
+    exchange: list[dict[str, Any]] = []  # the round as messages, see `report.exchanges`
 
 
 class Line(msgspec.Struct, omit_defaults=True):
@@ -100,9 +100,9 @@ def stride(round: int) -> int:
     """Of how many rounds one is written, at this one: the file grows with the logarithm of a long run.
 
     >>> [stride(t) for t in (0, 8191, 16384, 100_000)]
-    [1, 1, 2, 8]
+    [1, 1, 4, 16]
     """
-    return 1 << max(0, (round // EVERY_ROUND).bit_length() - 1)
+    return 1 << (round // EVERY_ROUND).bit_length()
 
 
 class Writer:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from board_cases import ask, finished, served
+from board_cases import GoingOn, ask, finished, served
 
 from undrift.board.guard import HEADERS, names_of
 from undrift.board.server import address_of, listening
@@ -133,3 +133,26 @@ def test_the_command_serves_and_ends_with_an_interrupt(folder):
             made.kill()
     assert made.returncode == 0
     assert complaints == ""
+
+
+def test_the_board_starts_without_jax(tmp_path):
+    """It would take seconds, and hundreds of megabytes, of a process that computes nothing."""
+    GoingOn(tmp_path / "live").play(9)
+    finished(tmp_path / "done")
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "summary.json").write_text("{}")
+    (tmp_path / "saved" / "history.csv").write_text("round,loss\n0,2.0\n1,1.0\n")
+    words = """
+import sys
+from pathlib import Path
+from undrift.board import server
+from undrift.board.documents import document_of
+from undrift.board.index import Index
+from undrift.board.streams import PageStream
+index = Index(Path(sys.argv[1]))
+index.look()
+assert len(index.runs) == 3
+assert all(PageStream().news(document_of(run), {})["sections"] for run in index.runs.values())
+assert "jax" not in sys.modules and "matplotlib" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", words, str(tmp_path)], check=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
+import threading
 from collections.abc import AsyncIterator, Callable
 from importlib import resources
 from pathlib import Path
@@ -23,6 +25,7 @@ from .rows import state_of
 from .runs import BoardRun
 from .streams import ListStream, PageStream
 
+log = logging.getLogger("undrift.board")
 LOOK = 0.25  # seconds between two looks
 BEAT = 15.0  # seconds after which a stream in which nothing happened says that it is alive
 MOST_STREAMS = 64
@@ -37,30 +40,36 @@ class Board:
         self.index = Index(root)
         self.streams = 0
         self.over = False  # the server ends: streams end too
-        self._lock = asyncio.Lock()  # nobody reads while somebody looks
-        self._looked = asyncio.Condition()
+        self._lock = threading.Lock()  # nobody reads while somebody looks; held by threads, which no cancellation stops
+        self._looked = asyncio.Event()  # set by the next look, which puts another in its place
 
     async def watch(self) -> None:
         """Look again and again, while anybody wants to know."""
         while True:
             if self.streams:
-                await self.look()
+                try:
+                    await self.look()
+                except Exception:  # one that nobody foresaw must not end the watch
+                    log.exception("looking at the runs failed")
             await asyncio.sleep(LOOK)
 
     async def look(self) -> None:
-        async with self._lock:
-            await asyncio.to_thread(self.index.look)
-        async with self._looked:
-            self._looked.notify_all()
+        await self.asked(self.index.look)
+        looked, self._looked = self._looked, asyncio.Event()
+        looked.set()
 
     async def wait(self) -> None:
-        async with self._looked:
-            await asyncio.wait_for(self._looked.wait(), BEAT)
+        """Until somebody has looked; `TimeoutError` where that takes long."""
+        await asyncio.wait_for(self._looked.wait(), BEAT)
 
     async def asked(self, question: Callable[[], Any]) -> Any:
         """The answer to a question about the runs, while nobody changes them."""
-        async with self._lock:
-            return await asyncio.to_thread(question)
+
+        def locked() -> Any:
+            with self._lock:
+                return question()
+
+        return await asyncio.to_thread(locked)
 
     async def events(self, request: Request, question: Callable[[], Any]) -> AsyncIterator[bytes]:
         """A stream of answers that are not None, as long as the browser listens."""

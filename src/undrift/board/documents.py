@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from ..progressfile import Curve
 from ..report.page.check import DOCUMENT
 from ..report.page.labels import LABELS
 from ..report.page.palette import coloured
+from ..report.style import OTHERS
 from .runs import BoardRun
 from .stored import Exchange, Setting, values
 from .tracks import MOST_POINTS, Track
@@ -78,12 +81,12 @@ def _figures(run: BoardRun) -> list[dict[str, Any]]:
     shared = set.intersection(*(set(track.columns) for _, track in curves))
     names: list[str] = ["gap"] if "relative" in shared else [name for name in ("accuracy", "loss") if name in shared]
     names += [name for name in ("grad_norm", "drift", "epsilon") if name in shared]
-    found = []
+    colours, found = colours_of(run.head.curves), []
     for name in names:
         column = COLUMNS.get(name, name)
         if name == "drift" and not any(value for _, track in curves for value in track.columns[column]):
             continue
-        series = [_series(curve.label, curve.method, track, column) for curve, track in curves]
+        series = [_series(curve.label, colours[curve.label], track, column) for curve, track in curves]
         bounds = _bounds(run) if name == "gap" else []
         title, y_label, y_scale = LABELS[name]
         note = ["A dot marks where a gap comes down to rounding."] if name == "gap" else []
@@ -93,11 +96,18 @@ def _figures(run: BoardRun) -> list[dict[str, Any]]:
     return found
 
 
-def _series(label: str, method: str, track: Track, column: str) -> dict[str, Any]:
+def colours_of(curves: Sequence[Curve]) -> dict[str, str]:
+    """Label -> colour: as the run said, else one of those of the printed figures. To ask for a method's own needs JAX."""
+    own = [curve.label for curve in curves if re.fullmatch("#[0-9A-Fa-f]{6}", curve.method) is None]
+    given = {curve.label: curve.method for curve in curves if curve.label not in own}
+    return given | {label: OTHERS[i % len(OTHERS)] for i, label in enumerate(own)}
+
+
+def _series(label: str, colour: str, track: Track, column: str) -> dict[str, Any]:
     return {
         "label": label,
         "kind": "measured",
-        "method": method or None,
+        "method": colour,
         "x": _axes(track),
         "y": track.columns[column],
         "low": track.columns.get(f"{column} low"),
@@ -119,7 +129,7 @@ def _bounds(run: BoardRun) -> list[dict[str, Any]]:
     found = []
     for i, bound in enumerate(run.bounds):
         if bound.of in shown and f"bound {i}" in run.tracks[bound.of].columns:
-            series = _series(bound.label, "", run.tracks[bound.of], f"bound {i}")
+            series = _series(bound.label, OTHERS[0], run.tracks[bound.of], f"bound {i}")
             found.append({**series, "kind": "bound", "of": shown.index(bound.of), "thin": bound.thin})
     return found
 
@@ -134,7 +144,7 @@ def plain_document(run: BoardRun) -> dict[str, Any]:
             if column in track.columns:
                 title, y_label, y_scale = LABELS[name]
                 figure = {"title": title, "note": "", "y_label": y_label, "y_scale": y_scale, "x_scale": None}
-                series = [_series(str(document["title"]), "", track, column)]
+                series = [_series(str(document["title"]), OTHERS[0], track, column)]
                 document["figures"].append({**figure, "floor": ROUNDING if name == "gap" else None, "series": series})
         document["figures"] = coloured(document["figures"])
     return document

@@ -12,10 +12,10 @@ from ..deploy import watch
 from ..engine.description import Run
 from ..engine.history import History
 from ..progressfile import Clients, Curve, Head, Line, Number, Writer
+from ..report.exchanges import exchange_of
 from ..report.lanes import MOST_CLIENTS
 from ..report.live import PAUSE, LiveRun, curve_line, shares
 from ..report.page.check import plain
-from ..report.page.exchange import exchange_of
 from ..report.page.results import listed, setting_rows, subtitle_of
 from ..stop import Either, Reached, Stop
 from ..studies.comparison import Outcome

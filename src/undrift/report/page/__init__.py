@@ -35,7 +35,7 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
     | tables | a list of {title, note, columns, rows} |
     | pictures | a list of {title, note, svg_or_png_path}; the file is put into the page |
     | presence | what is known of the clients along the run (`report.lanes`) |
-    | exchange | rounds as messages (`report.page.exchange`) |
+    | exchange | rounds as messages (`report.exchanges`) |
 
     A series is {label, kind, x, y, low, high, method, of, thin, pooled}: kind is "measured" or "bound", x maps axes ("round",
     "bytes", "gradients", "seconds" or a name of your own) to columns as long as y. Values that are not finite are left out of

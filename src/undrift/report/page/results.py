@@ -19,10 +19,10 @@ from ...studies.refining import remarks
 from ...studies.relative import relative_gap
 from ...studies.study import HIDDEN, Study
 from ..clients import Clients, value_text
+from ..exchanges import exchange_of
 from ..promise import Promise
 from ..steps_words import steps_words
 from ..tables import compare_table, run_table, step_text
-from .exchange import exchange_of
 from .labels import LABELS
 from .lanes import MOST, lanes_of
 

@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from foreign import BUILT_IN, COUNT, INPUTS, LIBRARIES, OUTPUTS, RATE, built_in_x
 
 import undrift as ud
-
+from foreign import BUILT_IN, COUNT, INPUTS, LIBRARIES, OUTPUTS, RATE, built_in_x
 
 CLIENTS, SAMPLES = 3, 36
 PARTS = np.array_split(np.arange(SAMPLES), CLIENTS)

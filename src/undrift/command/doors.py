@@ -6,7 +6,7 @@ see it, in about a minute
   undrift demo --open
 
 your data: which method, which step size, and why
-  undrift advise --problem npz:data.npz
+  undrift advise --problem csv:folder,label=ill
 
 your method, twenty lines of Python
   undrift run --method mine.py:factory --problem quadratic

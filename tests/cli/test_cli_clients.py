@@ -150,7 +150,7 @@ NETWORK = [
     "--method",
     "fedavg",
     "--eta",
-    "2.0",
+    "4.0",
     "--rounds",
     "40",
 ]

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 from test_hospitals import EXAMPLE, PATIENCE, ROOT, free_port
 
+from undrift.cli import main
+
 PAGE = ROOT / "docs" / "tutorials" / "four-hospitals.md"
 TUTORIAL = PAGE.read_text(encoding="utf-8")
 COMMANDS = re.findall(r"```bash\n(.*?)\n```", TUTORIAL, re.DOTALL)
@@ -30,41 +32,46 @@ def test_links_of_the_tutorial_lead_somewhere():
         assert (PAGE.parent / target).exists(), target
 
 
-def test_from_files_to_a_deployed_model(tmp_path, monkeypatch):
-    place = Path(shutil.copytree(EXAMPLE, tmp_path / "hospitals"))
-    monkeypatch.chdir(place)
-    port, at_once, said = free_port(), [], {}
-    with contextlib.ExitStack() as ended:
-        for command in [*COMMANDS, "end"]:
-            words = shlex.split(command.replace("8443", str(port)))
-            if at_once and words[1:2] not in [[name] for name in TOGETHER]:
-                for number, (process, log) in enumerate(at_once):
-                    assert process.wait(PATIENCE) == 0, log.read_text()
-                    said[f"{number}"] = log.read_text()
-                at_once = []
-            if command == "end":
-                break
-            assert words[0] == "undrift"
-            log = place / f"{len(said)}-{len(at_once)}.log"
-            process = _started(words, log)
-            ended.callback(_end, process)
-            if words[1] in TOGETHER:
-                at_once.append((process, log))
-            else:
-                assert process.wait(PATIENCE) == 0, f"{command}\n{log.read_text()}"
-                said[command] = log.read_text()
+def test_from_files_to_a_deployed_model(tmp_path, monkeypatch, capfd):
+    """Server and hospitals in processes of their own, everything else in this one."""
+    monkeypatch.chdir(shutil.copytree(EXAMPLE, tmp_path / "hospitals"))
+    port, said = free_port(), {}
+    commands = [command.replace("8443", str(port)) for command in COMMANDS]
+    first = next(i for i, command in enumerate(commands) if command.split()[1] in TOGETHER)
+    last = max(i for i, command in enumerate(commands) if command.split()[1] in TOGETHER)
+    assert [command.split()[1] for command in commands[first : last + 1]] == ["serve", *["join"] * 4]
+    for command in commands[:first]:
+        said[command] = _said(command, capfd)
+    _together(commands[first : last + 1])
+    for command in commands[last + 1 :]:
+        said[command] = _said(command, capfd)
     _check_results(said)
 
 
-def _started(words: list[str], log: Path) -> subprocess.Popen:
-    with log.open("w") as file:
-        return subprocess.Popen([sys.executable, "-m", *words], stdout=file, stderr=subprocess.STDOUT)
+def _said(command: str, capfd: pytest.CaptureFixture[str]) -> str:
+    program, *words = shlex.split(command)
+    assert program == "undrift"
+    capfd.readouterr()
+    code = main(words)
+    out, err = capfd.readouterr()
+    assert code == 0, f"{command}\n{err}"
+    return out + err
 
 
-def _end(process: subprocess.Popen) -> None:
-    if process.poll() is None:
-        process.kill()
-    process.wait()
+def _together(commands: list[str]) -> None:
+    running = []
+    try:
+        for number, command in enumerate(commands):
+            with Path(f"{number}.log").open("w") as log:
+                words = [sys.executable, "-m", *shlex.split(command)]
+                running.append(subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT))
+        for number, process in enumerate(running):
+            assert process.wait(PATIENCE) == 0, Path(f"{number}.log").read_text()
+    finally:
+        for process in running:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
 
 
 def _check_results(said: dict[str, str]) -> None:

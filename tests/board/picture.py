@@ -18,7 +18,7 @@ from board_cases import served
 from browser import Browser, find_chromium
 
 UNDRIFT = [sys.executable, "-m", "undrift"]
-RUN = ["run", "--problem", "quadratic:L=2000,clients=8", "--quiet", "--per-client"]
+RUN = ["run", "--problem", "digits", "--quiet", "--per-client"]
 
 
 def main(target: Path) -> None:
@@ -26,19 +26,8 @@ def main(target: Path) -> None:
         runs = Path(place)
         play([*RUN, "--method", "fedlin", "--eta", "theorem", "--rounds", "150", "--steps", "10"], runs / "theorem")
         play([*RUN, "--method", "fedavg", "--rounds", "150", "--steps", "10"], runs / "fedavg")
-        words = [
-            "--method",
-            "fedlin",
-            "--eta",
-            "theorem",
-            "--rounds",
-            "20000",
-            "--steps",
-            "2..20:fixed",
-            "--failures",
-            "0.0",
-        ]
-        live = subprocess.Popen([*UNDRIFT, *RUN, *words, "--out", str(runs / "live")], stdout=subprocess.DEVNULL)
+        words = [*RUN, "--method", "fedlin", "--eta", "theorem", "--rounds", "50000", "--steps", "2..20:fixed"]
+        live = subprocess.Popen([*UNDRIFT, *words, "--out", str(runs / "live")], stdout=subprocess.DEVNULL)
         try:
             while not played(runs / "live" / "progress.jsonl"):
                 time.sleep(0.2)

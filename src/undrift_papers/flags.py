@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Literal
 
-from undrift.command.parser import EXIT_TEXT
+from undrift.command.parser_tools import EXIT_TEXT
 
 Scale = Literal["quick", "short", "paper"]
 SCALES: tuple[Scale, ...] = ("quick", "short", "paper")

@@ -9,15 +9,14 @@ from typing import Any
 from ..errors import InputError
 from ..gate import Count
 from . import codes
+from .parser_tools import of_kind, sub_command
 
 MISSING = "certificates need the library cryptography, which is not installed: pip install 'undrift[grpc]'"
 
 
 def add_parser(commands: Any) -> None:
     """The flags of the command."""
-    from .parser import _command, of_kind
-
-    certs = _command(
+    certs = sub_command(
         commands,
         "certs",
         "make, renew and revoke the certificates by which a server and its sites know each other",

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .codes import EXIT_CODES
-from .parser import Parser, build_parser
+from .parser import build_parser
+from .parser_tools import Parser
 
 COMMAND = "python -m undrift.command.manual docs/cli.md"
 HEAD = f"""<!-- Made by `{COMMAND}` from the parser; edit the texts there. -->

@@ -50,9 +50,10 @@ def _execute(arguments: argparse.Namespace, directory: RunDirectory, talk: Talk)
         if (loss := directory.loss()) is not None:
             talk.note(loss)
     directory.open(study, notes, f"compare-{study.problem.get('name', '')}")
-    outcomes, interrupted = _play(study, entries, directory, talk)
+    exchange = exchanges_of(entries)
+    outcomes, interrupted = _play(study, entries, exchange, directory, talk)
     promises = _promises(entries, outcomes)
-    summary = _leave(study, entries, outcomes, promises, directory, interrupted, arguments.no_figures)
+    summary = _leave(study, entries, exchange, outcomes, promises, directory, interrupted, arguments.no_figures)
     _tell(study, outcomes, promises, talk, arguments.json)
     _show_json(summary, arguments.json)
     talk.note(f"written to {directory.path}")
@@ -128,11 +129,13 @@ def _around(entry: Entry, name: str) -> bool:
     return name == entry.method.known.number and not entry.chosen[name].rule
 
 
-def _play(study: Study, entries: list[Entry], directory: RunDirectory, talk: Talk) -> tuple[list[Outcome], bool]:
+def _play(
+    study: Study, entries: list[Entry], exchange: list[dict[str, Any]], directory: RunDirectory, talk: Talk
+) -> tuple[list[Outcome], bool]:
     """Outcomes, and whether somebody stopped it."""
     rounds = entries[0].runs[0].rounds
     files = Finished(directory.path, lambda number: sweep_identity(entries[number].runs, study.seeds))
-    head = head_of("compare", study, entries, exchanges_of(entries))
+    head = head_of("compare", study, entries, exchange)
     with talk.progress() as bar, Stop() as stop, Writer(directory.path, head) as writer:
         task = bar.add_task("", total=rounds * len(entries))
         known = {number: outcome for number in range(len(entries)) if (outcome := files.load(number)) is not None}
@@ -169,6 +172,7 @@ def _promises(entries: list[Entry], outcomes: list[Outcome]) -> dict[str, Promis
 def _leave(
     study: Study,
     entries: list[Entry],
+    exchange: list[dict[str, Any]],
     outcomes: list[Outcome],
     promises: dict[str, Promise],
     directory: RunDirectory,
@@ -184,7 +188,7 @@ def _leave(
 
     def draw(folder: Path, summary: dict[str, Any]) -> None:
         if outcomes:
-            _draw(study, entries, outcomes, promises, summary, folder)
+            _draw(study, entries, exchange, outcomes, promises, summary, folder)
 
     status = "interrupted" if interrupted else "finished"
     return directory.leave({"status": status, **content}, save, None if no_figures else draw)
@@ -193,6 +197,7 @@ def _leave(
 def _draw(
     study: Study,
     entries: list[Entry],
+    exchange: list[dict[str, Any]],
     outcomes: list[Outcome],
     promises: dict[str, Promise],
     summary: dict[str, Any],
@@ -219,7 +224,7 @@ def _draw(
         }
         for entry in entries
     }
-    write_page(folder / PAGE, compare_document(study, outcomes, chosen, summary, promises, exchanges_of(entries)))
+    write_page(folder / PAGE, compare_document(study, outcomes, chosen, summary, promises, exchange))
 
 
 def _tell(study: Study, outcomes: list[Outcome], promises: dict[str, Promise], talk: Talk, as_json: bool) -> None:

@@ -93,7 +93,7 @@ def test_results_come_first_and_the_summary_last(cli, quick_figures, monkeypatch
     replace = os.replace
     monkeypatch.setattr(os, "replace", lambda a, b: (order.append(Path(b).name), replace(a, b))[1])
     assert cli(*words, "--out", "r").code == 0
-    order = [name for name in order if not name.startswith("checkpoint")]
+    order = [name for name in order if not name.startswith(("checkpoint", "progress"))]
     results = [name for name in order if name.endswith((".csv", ".npy", ".npz"))]
     figures = [name for name in order if name.endswith((".png", ".svg"))]
     assert order == ["study.toml", *results, *figures, "page.html", "summary.json"]

@@ -37,7 +37,7 @@ def test_no_room_for_figures_leaves_the_results(cli, monkeypatch):
         said = cli(*RUN, "--out", "r")
     assert said.code == 7
     assert "r/figure.png cannot be written or read: No space left on device; make room" in said.err
-    assert set(files_of("r")) == {"study.toml", "history.csv", "model.npy", "checkpoint.npz"}
+    assert set(files_of("r")) == {"study.toml", "history.csv", "model.npy", "checkpoint.npz", "progress.jsonl"}
     assert cli("run", "--out", "r", "--resume", "--no-figures").code == 0
     cli(*RUN, "--out", "whole", "--no-figures")
     for name in ("history.csv", "model.npy"):

@@ -69,10 +69,11 @@ def execute_in(arguments: argparse.Namespace, directory: RunDirectory, talk: Tal
             talk.note(loss)
     directory.open(study, notes, f"compare-{study.problem.get('name', '').rpartition('.py:')[2]}")
     write_columns(directory.path, problem.columns)
-    outcomes, interrupted = _play(study, entries, directory, talk)
+    exchange = exchanges_of(entries)
+    outcomes, interrupted = _play(study, entries, exchange, directory, talk)
     promises = _promises(entries, outcomes)
     served = {} if interrupted else _served(entries, outcomes)
-    summary = _leave(study, entries, outcomes, promises, served, directory, interrupted, arguments.no_figures)
+    summary = _leave(study, entries, exchange, outcomes, promises, served, directory, interrupted, arguments.no_figures)
     _tell(study, outcomes, promises, talk, arguments.json)
     _show_json(summary, arguments.json)
     if arguments.track and not interrupted:
@@ -156,11 +157,13 @@ def _around(entry: Entry, name: str) -> bool:
     return name == entry.method.known.number and not entry.chosen[name].rule
 
 
-def _play(study: Study, entries: list[Entry], directory: RunDirectory, talk: Talk) -> tuple[list[Outcome], bool]:
+def _play(
+    study: Study, entries: list[Entry], exchange: list[dict[str, Any]], directory: RunDirectory, talk: Talk
+) -> tuple[list[Outcome], bool]:
     """Outcomes, and whether somebody stopped it."""
     rounds = entries[0].runs[0].rounds
     files = Finished(directory.path, lambda number: sweep_identity(entries[number].runs, study.seeds))
-    head = head_of("compare", study, entries, exchanges_of(entries))
+    head = head_of("compare", study, entries, exchange)
     with talk.progress() as bar, Stop() as stop, Writer(directory.path, head) as writer:
         task = bar.add_task("", total=rounds * len(entries))
         known = {number: outcome for number in range(len(entries)) if (outcome := files.load(number)) is not None}
@@ -212,6 +215,7 @@ def _bounds(outcomes: list[Outcome], promises: dict[str, Promise]) -> list[Bound
 def _leave(
     study: Study,
     entries: list[Entry],
+    exchange: list[dict[str, Any]],
     outcomes: list[Outcome],
     promises: dict[str, Promise],
     served: dict[str, Clients],
@@ -229,7 +233,7 @@ def _leave(
 
     def draw(folder: Path, summary: dict[str, Any]) -> None:
         if outcomes:
-            _draw(study, entries, outcomes, promises, served, summary, folder)
+            _draw(study, entries, exchange, outcomes, promises, served, summary, folder)
 
     status = "interrupted" if interrupted else "finished"
     return directory.leave({"status": status, **content}, save, None if no_figures else draw)
@@ -238,6 +242,7 @@ def _leave(
 def _draw(
     study: Study,
     entries: list[Entry],
+    exchange: list[dict[str, Any]],
     outcomes: list[Outcome],
     promises: dict[str, Promise],
     served: dict[str, Clients],
@@ -264,9 +269,7 @@ def _draw(
         }
         for entry in entries
     }
-    write_page(
-        folder / PAGE, compare_document(study, outcomes, chosen, summary, promises, served, exchanges_of(entries))
-    )
+    write_page(folder / PAGE, compare_document(study, outcomes, chosen, summary, promises, served, exchange))
 
 
 def _tell(study: Study, outcomes: list[Outcome], promises: dict[str, Promise], talk: Talk, as_json: bool) -> None:

@@ -40,7 +40,7 @@ class Roll(NamedTuple):
         problem = _unpooled(run.data)
         population = run.population if problem is None else problem.population
         samples = None if np.all(population.sizes == 1) else population.sizes
-        names = names if names is not None or problem is None else _names(problem)
+        names = names if names is not None or problem is None else problem.client_names
         steps = None if run.recipe.centralised else settled_steps(run)
         return cls(population.clients, names, samples, steps, population.adds_samples)
 
@@ -52,14 +52,6 @@ def settled_steps(run: Run) -> np.ndarray | None:
     """τ_i of all clients, where no round draws or computes them anew."""
     drawn = callable(run.steps) or isinstance(run.steps, RandomSteps | GeometricSteps)
     return None if drawn else run.plan.typical_steps
-
-
-def _names(problem: Problem) -> Sequence[str] | None:
-    if problem.client_names is not None:
-        return problem.client_names
-    columns = getattr(problem, "columns", None)  # what the numbers of a model on somebody's tables mean
-    sizes = columns.get("clients") if isinstance(columns, Mapping) else None
-    return list(sizes) if isinstance(sizes, Mapping) and len(sizes) == problem.clients else None
 
 
 def _unpooled(problem: Problem | None) -> Problem | None:

@@ -60,10 +60,15 @@ def exchanges_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 
 def live_run(
-    writer: Writer, entry: Entry, run: Run, directory: RunDirectory, names: Sequence[str] | None = None
+    writer: Writer,
+    entry: Entry,
+    run: Run,
+    directory: RunDirectory,
+    names: Sequence[str] | None = None,
+    deployed: bool = False,
 ) -> LiveRun:
     """The observer of a run in this directory."""
-    return LiveRun(writer, entry.label, run, directory.resume, names)
+    return LiveRun(writer, entry.label, run, directory.resume, names, deployed)
 
 
 class LiveComparison:

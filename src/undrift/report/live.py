@@ -37,9 +37,17 @@ class _Played:
 
 
 class LiveRun:
-    """The observer of one run."""
+    """The observer of one run; `names`: of its clients, `deployed`: somebody else tells of them (`command.live.LiveSites`)."""
 
-    def __init__(self, writer: Writer, label: str, run: Run, resumed: bool, names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        label: str,
+        run: Run,
+        resumed: bool,
+        names: Sequence[str] | None = None,
+        deployed: bool = False,
+    ) -> None:
         self.writer, self.label, self.run = writer, label, run
         self.lanes, self._written, self._judged, self._cost = Lanes(), 0, 0.0, 0.0
         self._bounds: list[np.ndarray] | None = None
@@ -47,7 +55,7 @@ class LiveRun:
         if self._fresh:
             writer.begin()
         self.guarantee = _promised(run)
-        self.clients = _Planned(run) if names is None else None
+        self.clients = None if deployed else _Planned(run, names)
         self._lane_round, self._lane_time = 0, 0.0
 
     def __call__(self, history: History) -> None:
@@ -111,9 +119,11 @@ class LiveRun:
 class _Planned:
     """The clients of a simulated run, by its plan and by what is recorded of them."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, names: Sequence[str] | None) -> None:
         self.run = run.to_play()
         self.shown = min(self.run.population.clients, MOST_CLIENTS)
+        known = names is not None and len(names) == self.run.population.clients
+        self.names = list(names or ())[: self.shown] if known else [f"client {i}" for i in range(self.shown)]
         self.drawn = self.run.plan.settled and self.run.population.clients <= MOST_DRAWN
         self.seconds = self._seconds() if self.drawn else []
 
@@ -126,7 +136,7 @@ class _Planned:
 
     def line(self, first: int, last: int, history: History) -> Clients:
         latest = {name: row[: self.shown] for name, row in history.latest.items()}
-        found = Clients([f"client {i}" for i in range(self.shown)], self.run.population.clients, last)
+        found = Clients(self.names, self.run.population.clients, last)
         found.drift, found.loss = (_numbers(latest[name]) if name in latest else [] for name in ("drift", "loss"))
         found.seconds = self.seconds
         if self.drawn:

@@ -56,8 +56,8 @@ def explained(error: BaseException) -> tuple[str, int]:
         return "the input is nested too deeply: write it with fewer levels", codes.BAD_INPUT
     if where := _in_own_file(error):
         return (
-            f"{where}: {type(error).__name__}: {_first_lines(error)}. This is your program; what each of its functions is given "
-            f"and returns: docs/extend. {DEBUG}=1 in the environment shows the way there"
+            f"{where}: {type(error).__name__}: {_first_lines(error)}. It is in your program; docs/extend says what its "
+            f"functions are given and return, {DEBUG}=1 in the environment shows how it was called"
         ), codes.BAD_INPUT
     return (
         f"a fault of undrift itself: {type(error).__name__}: {error}. Files written so far are kept. Please report it, with "

@@ -141,7 +141,7 @@ def unseen(down: Any, up: Any) -> jax.Array:
 class Account(NamedTuple):
     """What is only counted or shown of an exchange."""
 
-    work: signatures.Work = no_work
+    work: signatures.Work = every_step
     endpoint: signatures.Endpoint | None = (
         None  # for the drift, up to a shift that all share; None: there is no local path
     )
@@ -257,6 +257,29 @@ class Algorithm(NamedTuple):
     def exchanges(self) -> list[Exchange]:
         """All of them, known by their place in this list: those of the start, of the first round, of every other round."""
         return [e for program in (self.start, self.first or (), self.round) for e in exchanges(program)]
+
+
+class Paired(NamedTuple):
+    """The server's memory of a method as a pair, for one that may have said its own memory alone."""
+
+    server: Callable[[jax.Array], Tree]
+
+    def __call__(self, x: jax.Array, /) -> tuple[Tree, Tree]:
+        made = self.server(x)
+        # A NamedTuple of two fields is a memory, as records of methods are; only a bare pair is (memory, slot).
+        return made if type(made) is tuple and len(made) == 2 else (made, ())
+
+
+def with_slots(algorithm: Algorithm) -> Algorithm:
+    """The algorithm, its server's memory a pair (memory, slot) whether it keeps slots or not.
+
+    >>> alone = Algorithm((), server=lambda x: {"x": x}, model=lambda server: server["x"])
+    >>> with_slots(alone).server(jnp.zeros(1))
+    ({'x': Array([0.], dtype=float32)}, ())
+    """
+    if isinstance(algorithm.server, Paired) or algorithm.server is just_x:
+        return algorithm
+    return algorithm._replace(server=Paired(algorithm.server))
 
 
 def exchanges(program: Program) -> list[Exchange]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from .errors import InputError, unknown
 from .oracles import Oracle
-from .protocol import Algorithm
+from .protocol import Algorithm, with_slots
 
 THEOREM = "theorem"  # in place of a number: let the theorem that covers the method on the problem choose it
 CERTIFIED = "certified"  # in place of a number: let the certificate of the worst case over all such problems choose it
@@ -105,7 +105,7 @@ class Recipe:
         scheduled = {name: _at(schedule, round) for name, schedule in self.schedules}
         around = [(wrapper, {name: numbers[name] for name in _taken_by(wrapper)}) for wrapper in self.wrap]
         own = {name: value for name, value in numbers.items() if not any(name in taken for _, taken in around)}
-        algorithm = self.factory(**dict(self.settings), **own, **scheduled, **told)
+        algorithm = with_slots(self.factory(**dict(self.settings), **own, **scheduled, **told))
         for wrapper, taken in around:
             algorithm = wrapper(algorithm, **taken)
         return algorithm

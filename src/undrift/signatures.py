@@ -56,7 +56,10 @@ class Counts(Protocol):
 
 class ServerMemory(Protocol):
     def __call__(self, x: jax.Array, /) -> tuple[Tree, Tree]:
-        """(server, slot): the server's own memory, and what it keeps for one client."""
+        """(server, slot): the server's own memory, and what it keeps for one client.
+
+        A method may say its own memory alone, as long as that is no bare pair: see `protocol.with_slots`.
+        """
 
 
 class ClientMemory(Protocol):

@@ -22,6 +22,12 @@ class Net(nn.Module):
     def __call__(self, x):
         return nn.Dense(10)(nn.relu(nn.Dense(self.width)(x.reshape((len(x), -1)))))
 
+class Needy(nn.Module):
+    width: int
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(self.width)(x)
+
 net = Net()
 number = 3
 
@@ -74,8 +80,9 @@ def test_a_study_with_a_model_a_loss_and_a_metric_of_ones_own(cli, mine):
     assert "accuracy" not in header.split(",")
 
 
-def test_a_function_makes_the_model_with_options(mine):
-    for word, dim in (("net", 64 * 4 + 4 + 50), ("make:width=2", 64 * 2 + 2 + 30)):
+def test_a_function_or_a_class_makes_the_model_with_options(mine):
+    four, two = 64 * 4 + 4 + 50, 64 * 2 + 2 + 30
+    for word, dim in (("net", four), ("make:width=2", two), ("Net", four), ("Net:width=2", two)):
         Path("study.toml").write_text(STUDY.format(word))
         assert read_study("study.toml").trusted().make_problem().dim == dim
 
@@ -85,8 +92,9 @@ def test_a_function_makes_the_model_with_options(mine):
     [
         ({"model": "mine.py:nett"}, "unknown model in mine.py 'nett': did you mean 'net'"),
         ({"model": "mine.py:number"}, "a model is one of ud.models, a module of Flax, Equinox or Haiku"),
-        ({"model": "mine.py:Net"}, "the Flax module Net is a class: give an instance"),
-        ({"model": "mine.py:net:width=3"}, "takes options as key=value, and only if it is a function"),
+        ({"model": "mine.py:Needy"}, "the Flax module Needy is a class: give an instance"),
+        ({"model": "mine.py:Net:wide=3"}, "unknown option of .*mine.py:Net 'wide'"),
+        ({"model": "mine.py:net:width=3"}, "takes options as key=value, and only if it is a class or a function"),
         ({"model": "mine.py:make:wide=3"}, "unknown option of .*mine.py:make 'wide'"),
         ({"model": "mine.py:broken"}, "broken cannot be made for .* KeyError"),
         ({"model": "none.py:net"}, "the model's file .*none.py does not exist"),

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from foreign import COUNT, INPUTS, LIBRARIES, OUTPUTS, RATE, EquinoxNet, LinenNet, NnxNet, haiku_net, samples
 from jax.flatten_util import ravel_pytree
 
+from foreign import COUNT, INPUTS, LIBRARIES, OUTPUTS, RATE, EquinoxNet, LinenNet, NnxNet, haiku_net, samples
 from undrift import models
 from undrift.errors import InputError
 from undrift.models.adapted import adapt, library_of

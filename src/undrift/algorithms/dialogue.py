@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ..local import Local, as_solver
-from ..protocol import Account, Algorithm, Cohort, Exchange, HearThenSpeak, Program, ResetThenAnswer, once
+from ..protocol import Account, Algorithm, Cohort, Exchange, HearThenSpeak, Program, ResetThenAnswer, no_work, once
 from ..recipe import positive
 from ..signatures import Tree as Message
 
@@ -65,7 +65,7 @@ class Dialogue:
 
     def begin(self) -> Exchange:
         client = HearThenSpeak(self._open, self._activations)
-        return Exchange("begin", send_model, client, ResetThenAnswer(self._fresh, self._answer))
+        return Exchange("begin", send_model, client, ResetThenAnswer(self._fresh, self._answer), Account(no_work))
 
     def step(self) -> Exchange:
         client = HearThenSpeak(self._backward, self._activations)

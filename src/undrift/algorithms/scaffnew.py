@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from ..local import Local, descend
 from ..plan import GeometricSteps, geometric_steps
-from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, every_step
+from ..protocol import Account, Algorithm, Cohort, Diagnostics, Exchange, every_step, no_work
 from ..recipe import method, positive
 from ..sums import weighted
 
@@ -72,7 +72,13 @@ def scaffnew(eta: float, p: float, every_round: bool = True) -> Algorithm:
         receive=_average,
         account=Account(every_step, endpoint=lambda x, y: y),
     )
-    mean = Exchange("mean", send=lambda x, slot: x, client=hear, receive=lambda x, slots, ups, cohort: (x, slots))
+    mean = Exchange(
+        "mean",
+        send=lambda x, slot: x,
+        client=hear,
+        receive=lambda x, slots, ups, cohort: (x, slots),
+        account=Account(no_work),
+    )
     return Algorithm(
         (local_steps,) if every_round else (local_steps, mean),
         client=lambda x, loss: Client(jnp.zeros_like(x), x, jnp.zeros((), x.dtype)),

@@ -10,6 +10,7 @@ from ..errors import CheckpointError, DivergenceError, HostLostError, Interrupte
 from . import codes
 
 EXTRAS = {"grpc": "grpc", "cryptography": "grpc", "flwr": "flower"}  # module -> what brings it
+LONGEST = 600  # characters of what another library says
 DEBUG = "UNDRIFT_DEBUG"  # set to anything, it shows where an error comes from
 
 CODES: tuple[tuple[type[BaseException], int], ...] = (
@@ -53,10 +54,26 @@ def explained(error: BaseException) -> tuple[str, int]:
         return f"this needs {error.name}, which is not installed: pip install 'undrift[{extra}]'", codes.BAD_INPUT
     if isinstance(error, RecursionError):
         return "the input is nested too deeply: write it with fewer levels", codes.BAD_INPUT
+    if where := _in_own_file(error):
+        return (
+            f"{where}: {type(error).__name__}: {_first_lines(error)}. It is in your program; docs/extend says what its "
+            f"functions are given and return, {DEBUG}=1 in the environment shows how it was called"
+        ), codes.BAD_INPUT
     return (
         f"a fault of undrift itself: {type(error).__name__}: {error}. Files written so far are kept. Please report it, with "
         f"what {DEBUG}=1 in the environment shows"
     ), codes.FAILED
+
+
+def _in_own_file(error: BaseException) -> str:
+    """The place in a user's own file that an error comes from; nothing where none was run."""
+    own = sys.modules.get("undrift.studies.own")  # where no study was read, no such file was either
+    return "" if own is None else str(own.line_of(error))
+
+
+def _first_lines(error: BaseException) -> str:
+    """What an error says, without the pages that JAX adds."""
+    return " ".join(str(error).partition("\n\n")[0].splitlines()).rstrip(".")[:LONGEST]
 
 
 def code_of(error: BaseException) -> int:

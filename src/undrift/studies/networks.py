@@ -93,7 +93,7 @@ def network(
 
     `model`: softmax_regression, mlp, lenet5, femnist_cnn, femnist_cnn_unpadded, vgg9, vgg11, resnet or char_lstm, also
     with options ("vgg11:narrower=8", "resnet:depth=8,width=8"), for the shape and the classes of the data; or your own,
-    "file.py:name": a model or module, or a function (classes, input) that makes one. `partition`: how the training
+    "file.py:name": a model or module, or a class or function (classes, input) that makes one. `partition`: how the training
     split is shared out among `clients` (20), drawn by `data_seed`; without it exdir:classes=2,alpha=10, but heart and
     shakespeare by group and diabetes iid. `batch`: size of the mini-batches; `last_batch`: the last one of an epoch is
     filled up ("full") or has what is left ("short"). `weights`: of the clients in f, "equal" or "by size". `cut`: how
@@ -190,21 +190,28 @@ def model_maker(words: str) -> Make:
 
 
 def _own_model(words: str) -> Make:
-    """A model or module of the user's, or what his function makes of classes, input and options."""
+    """A model or module of the user's, or what his class or function makes of classes, input and options."""
     name, positional, options = split_word(words)
     found = own_object(name, "model")
-    makes = isinstance(found, FunctionType | partial)
+    makes = isinstance(found, FunctionType | partial | type)
     if positional or (options and not makes):
         raise InputError(
-            f"{name} takes options as key=value, and only if it is a function (classes, input, …): got {words!r}"
+            f"{name} takes options as key=value, and only if it is a class or a function (classes, input, …): got {words!r}"
         )
-    if not makes:
+    if not makes or (isinstance(found, type) and not _makes_itself(found, {"classes", "input", *options})):
         return lambda classes, input: found
     known = inspect.signature(found).parameters
     for key in options:
         if key not in known:
             raise unknown(f"option of {name}", key, known)
     return lambda classes, input: _made(name, found, known, {"classes": classes, "input": input} | options)
+
+
+def _makes_itself(module: type, given: set[str]) -> bool:
+    """Whether a class needs nothing but what is given: Linen's do, those of NNX and Equinox want keys."""
+    parameters = inspect.signature(module).parameters.values()
+    needed = {p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+    return needed <= given
 
 
 def _made(name: str, function: Callable[..., Any], known: Any, given: dict[str, Any]) -> Any:

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -22,6 +23,7 @@ from typing import Any, cast
 from ..errors import InputError, StorageError, unknown
 from ..files import storage, write_text
 
+LOADED_AS = "undrift_user_"  # how names of modules from users' files begin
 MARK = ".py:"  # in a name: before it a file, after it a factory in that file
 # Who names the programs of a table [problem]: a study file, or None, the user himself. Nobody is trusted who was not set here.
 asking: ContextVar[str | None] = ContextVar("asking", default="the problem")
@@ -145,14 +147,27 @@ def own_module(file: Path, asked_by: str | None, kind: str = "method") -> Module
 @functools.lru_cache(maxsize=64)
 def _loaded(file: Path, code: bytes) -> ModuleType:
     """The same content is the same module, and its methods are the same programs."""
-    module = ModuleType(f"undrift_user_{file.stem}")
+    module = ModuleType(LOADED_AS + file.stem)
     module.__file__ = str(file)
     sys.modules[module.__name__] = module  # dataclasses look themselves up there
     try:
         exec(compile(code, str(file), "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
-        raise InputError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+        line = "" if isinstance(error, SyntaxError) else line_of(error)  # a SyntaxError names its own line
+        raise InputError(f"{file} cannot be imported: {line and line + ': '}{type(error).__name__}: {error}") from error
     return module
+
+
+def line_of(error: BaseException) -> str:
+    """Where in a user's own file an error was raised, or what was called from there; nothing where no such file took part."""
+    steps = traceback.walk_tb(error.__traceback__)
+    own = [(frame, line) for frame, line in steps if frame.f_globals.get("__name__", "").startswith(LOADED_AS)]
+    if not own:
+        return ""
+    frame, line = own[-1]
+    function = frame.f_code.co_name
+    within = "" if function.startswith("<module") else f", in {function}"
+    return f"{Path(frame.f_code.co_filename).name}, line {line}{within}"
 
 
 def is_trusted(digest: str) -> bool:

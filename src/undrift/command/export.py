@@ -121,13 +121,20 @@ FORMS: dict[str, tuple[Callable[[Trained, Path, argparse.Namespace], Written], s
 
 def _advice(to: str | None, written: Written, model: Trained) -> list[str]:
     """How it is used, in a line or two."""
+    encoded = model.meaning.columns is not None
+    takes = "the columns of your table as they are" if encoded else "features as they are"
     lines: dict[str | None, list[Any]] = {
         "sklearn": [
-            f'model = joblib.load("{written[0]}"); model.predict(…) takes features as they are',
+            f'model = joblib.load("{written[0]}"); model.predict(…) takes {takes}',
             "a joblib file runs code when it is loaded: load only what comes from somebody you trust (--to npz runs none)",
         ],
         "npz": [f'np.load("{written[0]}")["README"] says what the arrays are'],
         "flax": [f"{written[1] if len(written) > 1 else ''} holds the module and says how to load it"],
         None: [],
     }
+    if encoded and to in ("npz", "flax"):
+        return [
+            *lines[to],
+            "it takes features, not columns: words and missing values of a table come first, as its text says",
+        ]
     return lines[to]

@@ -26,6 +26,7 @@ class Encoded(NamedTuple):
     column: str
     categories: tuple[str, ...] | None = None  # in order; None: numbers
     fill: tuple[float, ...] = ()  # with missing=mean: what stands for a missing value, in each of its columns
+    truth: bool = False  # words for true became 1, those for false 0
 
     @property
     def names(self) -> list[str]:
@@ -93,7 +94,7 @@ def _block(column: Column, seen: Look, treatment: Treatment) -> tuple[Floats, En
     if seen.kind == "truth":
         for row, word in column.words.items():
             numbers[row] = TRUTHS[word.lower()]
-    return numbers[:, None], Encoded(seen.name)
+    return numbers[:, None], Encoded(seen.name, truth=seen.kind == "truth")
 
 
 def _value(seen: Look) -> str:

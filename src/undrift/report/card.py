@@ -14,6 +14,7 @@ import msgspec
 from ..deploy.contract import Contract
 from ..errors import UndriftError
 from ..studies.estimators import penalty_of
+from ..studies.raw_columns import in_words
 from ..studies.trained import LINEAR, Trained
 from .tables import short
 
@@ -71,6 +72,8 @@ def _model(model: Trained) -> Iterator[str]:
         yield f"- Features, in this order: {', '.join(f'`{_cell(name)}`' for name in meaning.features)}."
     elif meaning.kind in LINEAR:
         yield f"- {model.raw_features:,} features; their names are {UNKNOWN}."
+    for clause in in_words(meaning.columns):
+        yield f"- Of the column {_cell(clause)}."
     if meaning.label is not None:
         yield f"- Predicts `{_cell(meaning.label)}`" + _classes(meaning.classes) + "."
     if meaning.kind in LINEAR:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from .estimators import parameters
+from .raw_columns import in_words
 from .trained import LINEAR, Trained
 
 README, METADATA = "README", "metadata"
@@ -52,6 +54,7 @@ def metadata(model: Trained) -> dict[str, Any]:
         "l2": meaning.l2,
         "weights": meaning.weights,
         "network": None if net is None else {"name": net.name, "input": list(net.input), "layers": layers},
+        "columns": None if meaning.columns is None else msgspec.to_builtins(meaning.columns),
         "rounds": model.summary.get("rounds"),
         "study": model.study.words(),
     }
@@ -74,6 +77,7 @@ def readme(model: Trained, arrays: dict[str, Any]) -> str:
     lines = [f"{model.label} on {model.study.problem.get('name')}, exported by undrift.", "", f"Use: {rule}."]
     if standardised and meaning.net is not None:
         lines.append("Its inputs are (features − mean)/scale.")
+    lines += [f"Before, of the column {clause}." for clause in in_words(meaning.columns)]
     lines += [
         "",
         *(

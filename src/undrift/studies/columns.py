@@ -30,7 +30,8 @@ class FromColumn(msgspec.Struct):
 
     column: str
     categories: list[str] | None = None
-    fill: list[float] = []
+    fill: list[float] = []  # what stands for a missing value, in each of its features
+    truth: bool = False  # true and yes became 1, false and no became 0
 
 
 class Kept(msgspec.Struct):

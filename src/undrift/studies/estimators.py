@@ -22,6 +22,7 @@ from ..errors import InputError
 from ..models.layers import Dense, Flatten
 from ..models.model import Model
 from ..problems.network_model import unraveler
+from .raw_columns import encoder_of
 from .trained import Meaning, Trained
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ OTHERWISE = "export it with --to npz, or --to flax"
 
 def estimator_of(model: Trained, clients: int | None = None) -> Pipeline:
     """The model as a fitted pipeline for raw features: their standardisation, where there is one, and the estimator.
+
+    Where columns of a table had words or missing values, a step before them takes the columns as they stand.
 
     `clients`: m, from which C or α follows where every sample counts alike.
     """
@@ -52,6 +55,8 @@ def estimator_of(model: Trained, clients: int | None = None) -> Pipeline:
     features = model.raw_features
     estimator.n_features_in_ = features
     steps = [estimator] if meaning.mean is None else [_scaler(meaning), estimator]
+    if meaning.columns is not None:
+        return make_pipeline(encoder_of(meaning.columns), *steps)
     if meaning.features is not None:
         steps[0].feature_names_in_ = np.array(
             meaning.features, dtype=object

@@ -11,6 +11,7 @@ from ..errors import InputError
 from ..models.layers import ChannelsFirst, Conv, Dense, Dropout, Flatten, MaxPool
 from ..models.model import Model
 from .estimators import parameters
+from .raw_columns import in_words
 from .trained import LINEAR, Trained
 
 HEAD = '''"""{title}
@@ -114,7 +115,8 @@ def _safe(text: str) -> str:
 def _words(model: Trained) -> str:
     scaled = "Inputs are raw features, which it standardises itself." if model.meaning.mean is not None else ""
     named = "" if model.meaning.features is None else " Their order is that of FEATURES."
-    return f"{scaled}{named}".strip() or "Inputs are as they were in training."
+    before = [f"\nBefore, of the column {clause}." for clause in in_words(model.meaning.columns)]
+    return (f"{scaled}{named}".strip() or "Inputs are as they were in training.") + "".join(before)
 
 
 def _outputs(model: Trained) -> str:

@@ -230,7 +230,7 @@ class Tables:
             l2=(1.0 if self.l2 is None else self.l2) if kind == "logistic" else None,
             weights="samples" if self.weights == "samples" else "sites",
             standardise=self.standardise,
-            hidden=(self.hidden or ([16] if self.kind == "network" else None)) if kind == "network" else None,
+            hidden=hidden_layers(self.kind, self.hidden) if kind == "network" else None,
             batch=self.batch,
         )
 
@@ -244,6 +244,11 @@ class Tables:
         if target.kind == "logistic" and self.l2 is None:
             said.append("l2 = 1 of every client was not given; l2=0 for none")
         return said
+
+
+def hidden_layers(kind: str, hidden: Sequence[int] | None) -> list[int] | None:
+    """The hidden layers of a network, those that were not named too; None: there are none."""
+    return list(hidden) if hidden else [16] if kind == "network" else None
 
 
 def _dealt(words: Any, target: Target, clients: int | None, seed: int) -> Parts:
@@ -263,6 +268,7 @@ def _details(found: Features, target: Target) -> dict[str, Any]:
         {"column": one.column}
         | ({} if one.categories is None else {"categories": list(one.categories)})
         | ({"fill": list(one.fill)} if one.fill else {})
+        | ({"truth": True} if one.truth else {})
         for one in found.encoded
     ]
     labels = {} if target.labels is None else {"labels": [_number(one) for one in target.labels]}

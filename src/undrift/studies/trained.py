@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,12 @@ from ..models.model import Model
 from ..problems.least_squares import OfSamples
 from ..problems.logistic import Logistic
 from ..problems.network import Network
-from .columns import Kept, read_columns
+from .columns import FromColumn, Kept, read_columns
+from .raw_columns import as_they_stand, width
 from .scikit import STANDARDISATION, _scaling
 from .sites import Sites
 from .study import Study, read_study
+from .tables import hidden_layers
 
 STUDY, SUMMARY, MODEL, MODELS = "study.toml", "summary.json", "model.npy", "models.npz"
 LARGEST = 2**28  # bytes of a file of words
@@ -49,6 +51,7 @@ class Meaning:
     l2: float | None = None  # None: nobody wrote it down
     weights: str | None = None  # "samples" (clients count by their samples) or "sites"; None: nobody wrote it down
     net: Model | None = None
+    columns: tuple[FromColumn, ...] | None = None  # of a table, where some are not features as they stand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,6 +171,7 @@ def _meaning(folder: Path, study: Study, kept: Kept | None, x: np.ndarray) -> Me
     else:
         found = _of_problem(study)
     _check_fits(found, x, folder)
+    _check_columns(found.columns, found.features, folder)
     return found
 
 
@@ -199,9 +203,8 @@ def _of_kept(kept: Kept, problem: Mapping[str, Any]) -> Meaning:
     count = len(features) if features is not None else len(kept.mean)
     labels = None if kept.labels is None else tuple(kept.labels)
     network = kept.kind not in LINEAR
-    net = (
-        models.mlp(tuple(problem.get("hidden") or ()), len(labels or (0, 1)), (count,), "float64") if network else None
-    )
+    hidden = hidden_layers(str(problem.get("kind")), problem.get("hidden")) or ()
+    net = models.mlp(tuple(hidden), len(labels or (0, 1)), (count,), "float64") if network else None
     classes = labels or ((0, 1) if kept.kind == "logistic" else None)
     return Meaning(
         "network" if network else str(kept.kind),
@@ -214,6 +217,7 @@ def _of_kept(kept: Kept, problem: Mapping[str, Any]) -> Meaning:
         kept.l2,
         kept.weights,
         net,
+        None if as_they_stand(kept.columns) else tuple(kept.columns or ()),
     )
 
 
@@ -259,3 +263,18 @@ def _check_fits(meaning: Meaning, x: np.ndarray, folder: Path) -> None:
             )
     if meaning.scale is not None and not np.all(meaning.scale > 0):
         raise InputError(f"{STANDARDISATION} in {folder} must have scales > 0: bring it back from a copy")
+
+
+def _check_columns(columns: Sequence[FromColumn] | None, features: Sequence[str] | None, folder: Path) -> None:
+    """Refuse columns that do not become the features beside them."""
+    for one in columns or ():
+        if one.categories == [] or len(one.fill) not in (0, width(one)):
+            raise InputError(
+                f"{STANDARDISATION} in {folder} must have a first category and one fill per feature of the column "
+                f"{shown(one.column)}: bring it back from a copy"
+            )
+    if columns is not None and sum(map(width, columns)) != len(features or ()):
+        raise InputError(
+            f"{STANDARDISATION} in {folder} has columns for {sum(map(width, columns))} features and names "
+            f"{len(features or ())}: bring it back from a copy"
+        )

@@ -16,6 +16,7 @@ from ..engine.history import History, totals
 from ..engine.ledger import Ledger
 from ..progressfile import Claim, Clients, Curve, Line, Number, Writer, stride
 from ..studies.relative import relative_gap
+from .clients import Roll
 from .lanes import MOST_CLIENTS, Lanes
 from .promise import Guarantee, guarantee_of, held
 
@@ -108,6 +109,12 @@ class LiveRun:
         self.writer.add(clients=line)
 
 
+def _names(roll: Roll, clients: int, shown: int) -> list[str]:
+    """As everywhere else in the run, where the clients have names; a centralised run has one client, who is none of them."""
+    named = roll.names is not None and roll.clients == clients
+    return [roll.name(i) if named else f"client {i}" for i in range(shown)]
+
+
 class _Planned:
     """The clients of a simulated run, by its plan and by what is recorded of them."""
 
@@ -116,6 +123,7 @@ class _Planned:
         self.shown = min(self.run.population.clients, MOST_CLIENTS)
         self.drawn = self.run.plan.settled and self.run.population.clients <= MOST_DRAWN
         self.seconds = self._seconds() if self.drawn else []
+        self.names = _names(Roll.of(run), self.run.population.clients, self.shown)
 
     def _seconds(self) -> list[Number]:
         """What a round takes each client alone, by the rates of the plan."""
@@ -126,7 +134,7 @@ class _Planned:
 
     def line(self, first: int, last: int, history: History) -> Clients:
         latest = {name: row[: self.shown] for name, row in history.latest.items()}
-        found = Clients([f"client {i}" for i in range(self.shown)], self.run.population.clients, last)
+        found = Clients(self.names, self.run.population.clients, last)
         found.drift, found.loss = (_numbers(latest[name]) if name in latest else [] for name in ("drift", "loss"))
         found.seconds = self.seconds
         if self.drawn:

@@ -35,6 +35,7 @@ class Curve(msgspec.Struct, omit_defaults=True):
     method: Word = ""  # its name, or the colour that it has
     of: Word | None = None
     thin: bool = False
+    pooled: bool = False  # whether all data are in one place
 
 
 class Claim(msgspec.Struct, omit_defaults=True):

@@ -85,14 +85,20 @@ def finished(folder: Path, title: str = "fedavg on digits", rate: float = 0.9, r
         "x": {"round": t},
         "y": [0.95**s for s in t],
     }
+    others = [{**curve, "label": "fedavg ↑top_k(8)"}, {**curve, "label": "gd", "pooled": True}]  # dashed, and marked
     figure = {"title": "Relative gap", "y_label": "gap", "floor": 1e-15, "series": [curve, bound]}
+    second = {**figure, "title": "Gradient", "series": [curve, bound, *others]}
     claim = {"sentence": "Theorem 2 holds", "holds": True, "measured": "slack ×2", "margin": 2.0}
     document = {
-        "title": title, "subtitle": "60 rounds", "figures": [figure, {**figure, "title": "Gradient"}], "claims": [claim],
+        "title": title, "subtitle": "60 rounds", "figures": [figure, second], "claims": [claim],
         "command": "undrift run", "versions": {"undrift": "0"}, "seeds": [0],
         "setting": [{"key": "problem", "value": [1, 2.5], "source": "given"}],
         "tables": [{"title": "Results", "columns": ["round", "gap"], "rows": [[0, 1.0], [1, float("nan")]]}],
         "exchange": head().exchange,
+        "verdict": {"headline": "FedAvg is 5 % away", "others": "GD arrives", "meaning": "f − f*"},
+        "lanes": [{"title": "A lane per client", "lanes": [
+            {"name": name, "mark": mark, "samples": 7, "rounds": [0, 60], "curves": {"loss": [2.0, loss]}}
+            for name, mark, loss in (("a", "worst", 1.5), ("b", "best", None))]}],
         "presence": {"names": ["client 0", "client 1"], "total": 2, "round": 60, "rounds": [30, 60],
                      "steps": [[5, 5], [9, None]], "answered": [[1, 1], [1, 0]], "seconds": [0.1, 0.5]},
     }  # fmt: skip

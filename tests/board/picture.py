@@ -50,7 +50,7 @@ def photograph(runs: Path, target: Path) -> None:
     try:
         with served(runs) as address:
             listing = browser.open(f"{address}/", 1100, 420)
-            listing.wait_until("document.querySelectorAll('.run').length === 3 && document.querySelector('.verdict')")
+            listing.wait_until("document.querySelectorAll('.run').length === 3 && document.querySelector('.promise')")
             key = listing.js("document.querySelector('.run').dataset.run")
             tab = browser.open(f"{address}/run/{key}", 1100, 1150)
             tab.wait_until("document.querySelectorAll('.canvas svg').length > 1")

@@ -121,9 +121,9 @@ def test_a_run_as_it_goes_on_and_when_it_ends(serve, show, tmp_path):
         live.judge(False)
         live.tell_sites([True, False], [0.01, 0.5])
         tab.wait_until("document.querySelector('.claim.fails')")
-        tab.wait_until("document.querySelectorAll('.lanes tbody tr').length === 2")
+        tab.wait_until("document.querySelectorAll('.presence tbody tr').length === 2")
         assert "1 of 2 sites are here; away: site-1" in tab.js(ROUND)
-        assert texts(tab, ".lanes .source") == ["slowest"]
+        assert texts(tab, ".presence .source") == ["slowest"]
         pressed = "document.querySelector(`{}`).getAttribute('aria-pressed')"
         assert tab.js(pressed.format(f"{FIRST} [data-axis='bytes']")) == "true", "what the reader chose stays"
         assert tab.js(pressed.format(f"{FIRST} .legend [data-series='1']")) == "false"
@@ -146,12 +146,18 @@ def test_the_view_of_a_run_that_has_ended_is_its_static_page(serve, show, tmp_pa
     with serve(tmp_path) as address:
         listing = show(f"{address}/")
         tab = show(f"{address}/run/{key_of(listing, 'done')}")
-        tab.wait_until("document.querySelectorAll('.lanes tbody tr').length === 2")
+        tab.wait_until("document.querySelectorAll('.presence tbody tr').length === 2")
         tab.settle()
     alone = show(page.resolve().as_uri())
     sections = "[...document.querySelectorAll('main > section')].map(e => e.outerHTML)"
     assert tab.js(sections) == alone.js(sections), "claims, curves, clients, messages, tables: the same elements"
-    assert len(tab.js(sections)) == 7
+    assert len(tab.js(sections)) == 8
+    assert texts(tab, ".verdict p")[0] == "FedAvg is 5\xa0% away"
+    assert texts(tab, ".lane-mark") == ["worst", "best"]
+    assert texts(tab, "[data-figure='1'] .legend button")[2:] == ["fedavg ↑top_k(8)", "gd (all data in one place)"]
+    look = "(s => [s.fontWeight, s.fontSize, s.backgroundColor, s.height])(getComputedStyle(e))"
+    looks = f"[...document.querySelectorAll('.lanes svg, .presence svg, .verdict p')].map(e => {look})"
+    assert tab.js(looks) == alone.js(looks), "no style of the board gets at them"
     assert tab.js("document.querySelector('#header').innerHTML") in alone.js(
         "document.querySelector('header').innerHTML"
     )
@@ -172,10 +178,13 @@ def test_runs_can_be_compared_while_one_goes_on(serve, show, tmp_path):
         tab.wait_until(f"document.querySelectorAll(`{FIRST} g[data-series]`).length === 6")
         labels = texts(tab, f"{FIRST} .legend button")
         assert {"fedlin · live", "fedavg · done", "fedavg · long"} <= set(labels)
-        strokes = tab.js(
-            f"[...document.querySelectorAll(`{FIRST} g[data-series] path`)].map(e => e.getAttribute('stroke'))"
-        )
-        assert len(set(strokes)) == 3, "a colour for each run, and its bound has the same"
+        line = f"document.querySelector(`{FIRST} g[data-series='{{}}'] path`)"
+        ask = f"(e => [e.getAttribute('stroke'), e.getAttribute('stroke-dasharray')])({line})"
+        looks = {label: tab.js(ask.format(i)) for i, label in enumerate(labels)}
+        done, long = looks["fedavg · done"], looks["fedavg · long"]
+        assert done[0] == long[0] != looks["fedlin · live"][0], "a colour for each method"
+        assert done[1] != long[1], "and dashes for each run of it"
+        assert looks["fedavg, Theorem 2 · long"][0] == long[0]
         own = (
             f"document.querySelector(`{FIRST} g[data-series='{labels.index('fedlin · live')}'] path`).getAttribute('d')"
         )
@@ -197,7 +206,7 @@ def test_nothing_overflows_in_light_and_dark(serve, show, tmp_path, width, dark)
         listing = show(f"{address}/", width, dark=dark)
         listing.wait_until("document.querySelectorAll('.run').length === 2")
         tab = show(f"{address}/run/{key_of(listing, f'{long}/live')}", width, dark=dark)
-        tab.wait_until("document.querySelectorAll('.lanes tbody tr').length === 6")
+        tab.wait_until("document.querySelectorAll('.presence tbody tr').length === 6")
         for one in (listing, tab):
             assert one.js("document.documentElement.scrollWidth") <= width
             ground = one.js("getComputedStyle(document.body).backgroundColor")

@@ -14,10 +14,12 @@ from undrift.board.folder import Folder
 from undrift.board.index import Index
 from undrift.board.predict import forecast
 from undrift.board.runs import BoardRun
+from undrift.board.stored import document_in
 from undrift.board.streams import ListStream, PageStream
 from undrift.board.tail import LONGEST, Tail
 from undrift.board.tracks import MOST_POINTS
 from undrift.progressfile import NAME, Line
+from undrift.report.page.check import DOCUMENT, SERIES
 
 
 def looked(folder):
@@ -87,6 +89,27 @@ def test_a_result_without_a_page_is_drawn_from_its_history(tmp_path):
     assert loss["series"][0]["x"]["bytes"] == [0, 8, 16]
     (tmp_path / "saved" / "history.csv").write_text("round,loss\n0,x\n")
     assert document_of(run)["figures"] == []
+
+
+def test_everything_that_a_page_holds_is_read_again(tmp_path):
+    page = (finished(tmp_path / "done") / "page.html").read_bytes()
+    found = document_in(page)
+    assert found.keys() == DOCUMENT.keys()
+    assert found["figures"][1]["series"][0].keys() == (SERIES.keys() - {"method", "pooled"}) | {
+        "colour",
+        "dash",
+        "variant",
+    }
+    assert found["figures"][1]["series"][2]["dash"] != found["figures"][1]["series"][0]["dash"] == ""
+    for good, bad in (
+        (b'"rounds":[0,60],"curves"', b'"rounds":[0],"curves"'),
+        (b'"dash":""', b'"dash":"url(x)"'),
+        (b'"variant":0', b'"variant":9'),
+        (b'"headline":"FedAvg', b'"headline":1,"x":"'),
+        (b'{"loss":[2.0,null]}', b'{"gap":[2.0,null]}'),
+    ):
+        assert good in page
+        assert document_in(page.replace(good, bad)) is None, bad
 
 
 def test_nothing_outside_is_read_and_nothing_that_is_no_plain_file(tmp_path):

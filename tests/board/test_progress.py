@@ -18,7 +18,7 @@ from undrift.deploy.watch import Line as SiteLine
 from undrift.engine.description import Run
 from undrift.engine.history import History
 from undrift.progressfile import NAME, Head, Line, Writer, stride
-from undrift.report.live import LiveRun, shares
+from undrift.report.live import LiveRun, _Planned, shares
 
 PROBLEM = "quadratic:clients=3,dim=4"
 
@@ -166,6 +166,25 @@ def test_sites_tell_who_is_there_and_how_long_they_take(tmp_path):
         [1.0, 0.0],
     )
     assert live.lanes.words()["names"] == ["a", "b"]
+
+
+def test_simulated_clients_have_the_names_of_the_problem():
+    data = np.ones((2, 3, 1)), np.array([[1.0, -1.0, 1.0]] * 2)
+    problem = ud.problems.logistic(*data, l2=1.0)
+    assert _Planned(Run.of(ud.fedlin(eta=0.1), problem, 3, steps=2)).names == ["client 0", "client 1"]
+    problem.columns = {"clients": {"va": 3, "cleveland": 3}}
+    assert _Planned(Run.of(ud.fedlin(eta=0.1), problem, 3, steps=2)).names == ["va", "cleveland"]
+    assert _Planned(Run.of(ud.gd(eta=0.1), problem, 3)).names == ["client 0"], "all data in one place are no hospital's"
+
+
+def test_the_head_says_who_holds_all_data_in_one_place(tmp_path, kept, capsys):
+    flags = ["--problem", PROBLEM, "--rounds", "3", "--eta", "0.1", "--quiet", "--no-figures"]
+    assert main(["compare", "--method", "fedlin", "--method", "gd", *flags, "--out", str(tmp_path / "r")]) == 0
+    assert [(curve.label, curve.pooled) for curve in lines_of(tmp_path / "r")[0].curves] == [
+        ("fedlin", False),
+        ("gd", True),
+    ]
+    capsys.readouterr()
 
 
 def test_rules_that_a_prediction_can_use():

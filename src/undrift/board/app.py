@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ..report.page import STYLES
 from ..report.page.script import DRAWING, wrapped
 from .documents import Comparison, document_of
 from .guard import middleware
@@ -188,7 +189,8 @@ def _static(name: str) -> bytes:
 
 
 def _style() -> bytes:
-    return (resources.files("undrift.report.page") / "style.css").read_bytes() + _static("board.css")
+    page = resources.files("undrift.report.page")
+    return b"".join((page / name).read_bytes() for name in STYLES) + _static("board.css")
 
 
 def _script() -> bytes:

@@ -86,7 +86,10 @@ def _figures(run: BoardRun) -> list[dict[str, Any]]:
         column = COLUMNS.get(name, name)
         if name == "drift" and not any(value for _, track in curves for value in track.columns[column]):
             continue
-        series = [_series(curve.label, colours[curve.label], track, column) for curve, track in curves]
+        series = [
+            {**_series(curve.label, colours[curve.label], track, column), "pooled": curve.pooled}
+            for curve, track in curves
+        ]
         bounds = _bounds(run) if name == "gap" else []
         title, y_label, y_scale = LABELS[name]
         note = ["A dot marks where a gap comes down to rounding."] if name == "gap" else []

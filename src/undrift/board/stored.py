@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from ..progressfile import Number
+from ..report.style import DASHES
 
 LARGEST = 64 * 2**20  # bytes of a page
 _DATA = re.compile(rb'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
@@ -41,6 +42,8 @@ class Series(msgspec.Struct):
     high: Column | None = None
     of: int | None = None
     thin: bool = False
+    dash: Annotated[str, msgspec.Meta(pattern="^[0-9. ]{0,60}$")] = ""
+    variant: Annotated[int, msgspec.Meta(ge=0, lt=len(DASHES))] = 0
 
 
 class Figure(msgspec.Struct):
@@ -51,6 +54,29 @@ class Figure(msgspec.Struct):
     y_scale: Literal["log", "linear"] = "log"
     x_scale: Literal["log", "linear"] | None = None
     floor: float | None = None
+
+
+class Verdict(msgspec.Struct):
+    headline: str = ""
+    others: str = ""
+    meaning: str = ""
+
+
+class Lane(msgspec.Struct):
+    """A client: its measures by the rounds in which they were recorded."""
+
+    name: str
+    rounds: Annotated[list[Whole], msgspec.Meta(min_length=1)]
+    curves: Annotated[dict[str, list[Number]], msgspec.Meta(min_length=1)]
+    mark: str = ""
+    samples: Number = None
+    steps: Number = None
+
+
+class Lanes(msgspec.Struct):
+    title: str
+    lanes: Annotated[list[Lane], msgspec.Meta(min_length=1, max_length=500)]
+    note: str = ""
 
 
 class Setting(msgspec.Struct):
@@ -133,12 +159,14 @@ class Document(msgspec.Struct):
 
     title: str
     figures: list[Figure]
+    verdict: Verdict = msgspec.field(default_factory=Verdict)
     subtitle: str = ""
     command: str = ""
     versions: dict[str, Any] = {}
     seeds: list[Any] = []
     setting: list[Setting] = []
     claims: list[Claim] = []
+    lanes: list[Lanes] = []
     tables: list[Table] = []
     pictures: list[Picture] = []
     presence: Presence | None = None
@@ -158,6 +186,8 @@ def document_in(page: bytes) -> dict[str, Any] | None:
         return None
     if not all(len(row) == len(table.columns) for table in document.tables for row in table.rows):
         return None
+    if not all(_alike(lanes.lanes) for lanes in document.lanes):
+        return None
     content: dict[str, Any] = msgspec.to_builtins(document)
     return content
 
@@ -167,6 +197,13 @@ def _fits(series: Series, figure: Figure) -> bool:
     columns = [*series.x.values(), *(column for column in (series.low, series.high) if column is not None)]
     owner = series.of is None or 0 <= series.of < len(figure.series)
     return owner and all(_length(column) == _length(series.y) for column in columns)
+
+
+def _alike(lanes: list[Lane]) -> bool:
+    """Whether all lanes have the same measures, each as long as its rounds."""
+    measures = list(lanes[0].curves)
+    full = (len(column) == len(lane.rounds) for lane in lanes for column in lane.curves.values())
+    return all(list(lane.curves) == measures for lane in lanes) and all(full)
 
 
 def _length(column: Column) -> int:

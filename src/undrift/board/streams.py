@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ..report.page import parts
 
 COLUMNS = ("y", "low", "high")
+LOOK = ("label", "kind", "of", "thin", "colour", "dash")
 
 
 class ListStream:
@@ -106,10 +107,7 @@ def _mark(series: Mapping[str, Any]) -> Mark:
 
 def _shape(figure: Mapping[str, Any]) -> Any:
     """All of a figure but its numbers."""
-    series = [
-        [one["label"], one["kind"], one["of"], one["thin"], one["colour"], sorted(one["x"]), one["low"] is None]
-        for one in figure["series"]
-    ]
+    series = [[*(one.get(key) for key in LOOK), sorted(one["x"]), one["low"] is None] for one in figure["series"]]
     return [{key: entry for key, entry in figure.items() if key != "series"}, series]
 
 

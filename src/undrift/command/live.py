@@ -41,10 +41,15 @@ def head_of(command: str, study: Study, entries: Sequence[Entry], exchange: list
         versions=versions(),
         seeds=study.seeds if command == "compare" else [first.seed],
         setting=[{**row, "value": plain(row["value"])} for row in setting_rows(study, chosen, str(first.resources))],
-        curves=[Curve(entry.label, entry.method.known.colour or entry.method.name) for entry in entries][:64],
+        curves=[_curve(entry) for entry in entries][:64],
         targets=targets_of(first.stop),
         exchange=exchange,
     )
+
+
+def _curve(entry: Entry) -> Curve:
+    colour = entry.method.known.colour or entry.method.name
+    return Curve(entry.label, colour, pooled=entry.runs[0].recipe.centralised)
 
 
 def targets_of(stop: Stop | None) -> dict[str, float]:

@@ -15,13 +15,13 @@ from ..engine.description import Run
 from ..engine.history import Result
 from ..plan import GeometricSteps, RandomSteps
 from ..problems.base import Problem
+from .measures import ACCURACY, LOSS, PER_SAMPLE, value_text
 from .plain import LEAST_NAME, plain_table
 
 LISTED = 100  # clients up to which all are listed in a summary
 SHOWN = 10  # on the terminal; of more, some stand for all
 WORST = 5
 COSTLIEST = 5e9  # samples × numbers of a model that are looked at once more at the end of a run
-LOSS, PER_SAMPLE, ACCURACY = "loss", "loss_per_sample", "accuracy"
 HEADS = {LOSS: "loss", PER_SAMPLE: "loss/sample", ACCURACY: "right"}
 
 
@@ -195,17 +195,6 @@ class Clients:
             for name in (LOSS, PER_SAMPLE, ACCURACY)
             if name in self.values and not (name == LOSS and PER_SAMPLE in self.values)
         ]
-
-
-def value_text(name: str, value: Any) -> str:
-    """A measure for people.
-
-    >>> value_text("accuracy", 0.7512), value_text("loss", 0.00123456), value_text("loss", np.nan)
-    ('75.1 %', '1.235e-03', '–')
-    """
-    if not np.isfinite(value):
-        return "–"
-    return f"{100 * value:.1f} %" if name == ACCURACY else f"{value:.3e}"
 
 
 def clients_of(run: Run, result: Result, roll: Roll, look: bool = True) -> Clients | None:

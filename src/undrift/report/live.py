@@ -16,6 +16,7 @@ from ..engine.history import History, totals
 from ..engine.ledger import Ledger
 from ..progressfile import Claim, Clients, Curve, Line, Number, Writer, stride
 from ..studies.relative import relative_gap
+from .clients import Roll
 from .lanes import MOST_CLIENTS, Lanes
 from .promise import Guarantee, guarantee_of, held
 
@@ -116,6 +117,12 @@ class LiveRun:
         self.writer.add(clients=line)
 
 
+def _names(roll: Roll, clients: int, shown: int) -> list[str]:
+    """As everywhere else in the run, where the clients have names; a centralised run has one client, who is none of them."""
+    named = roll.names is not None and roll.clients == clients
+    return [roll.name(i) if named else f"client {i}" for i in range(shown)]
+
+
 class _Planned:
     """The clients of a simulated run, by its plan and by what is recorded of them."""
 
@@ -126,6 +133,7 @@ class _Planned:
         self.names = list(names or ())[: self.shown] if known else [f"client {i}" for i in range(self.shown)]
         self.drawn = self.run.plan.settled and self.run.population.clients <= MOST_DRAWN
         self.seconds = self._seconds() if self.drawn else []
+        self.names = _names(Roll.of(run), self.run.population.clients, self.shown)
 
     def _seconds(self) -> list[Number]:
         """What a round takes each client alone, by the rates of the plan."""

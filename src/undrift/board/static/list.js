@@ -28,7 +28,7 @@ function result(row) {
   const value = row.value === null || row.value === undefined ? "" : row.measure === "accuracy" ? `${short(100 * row.value)} %` : number(row.value);
   const lines = [html("div", {class: "value"}, value || "–"), html("div", {class: "below"}, row.measure ?? "")];
   if (row.bound !== null && row.bound !== undefined) lines.push(html("div", {class: "below"}, `promised ≤ ${short(row.bound)}`));
-  if (row.verdict === true || row.verdict === false) lines.push(html("div", {class: `verdict ${row.verdict ? "holds" : "fails"}`}, row.verdict ? "✓ holds" : "✗ fails"));
+  if (row.verdict === true || row.verdict === false) lines.push(html("div", {class: `promise ${row.verdict ? "holds" : "fails"}`}, row.verdict ? "✓ holds" : "✗ fails"));
   return html("div", {class: "result"}, ...lines);
 }
 

@@ -17,6 +17,8 @@ from .script import PAGE, script
 
 __all__ = ["write_page"]
 
+STYLES = ("style.css", "lanes.css")
+
 
 def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
     """Write `document` as one self-contained page and return its path.
@@ -59,7 +61,7 @@ def write_page(path: str | Path, document: Mapping[str, Any]) -> Path:
         description=parts.text(content["subtitle"] or content["title"]),
         header=parts.header(content),
         sections="\n".join(parts.sections(content)),
-        style=_file("style.css") + _file("lanes.css"),
+        style="".join(map(_file, STYLES)),
         script=script(*PAGE),
         data=data.replace("<", "\\u003c"),  # nothing in the data can end the element that holds them
     )

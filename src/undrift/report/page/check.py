@@ -15,9 +15,10 @@ from ...studies.words import located
 from .lanes import LANE, LANES
 
 # key -> value where it is missing; `...` where it must be given
+VERDICT = {"headline": "", "others": "", "meaning": ""}
 DOCUMENT: dict[str, Any] = {
     "title": ...,
-    "verdict": {},
+    "verdict": VERDICT,
     "subtitle": "",
     "command": "",
     "versions": {},
@@ -31,7 +32,6 @@ DOCUMENT: dict[str, Any] = {
     "presence": None,
     "exchange": [],
 }
-VERDICT = {"headline": "", "others": "", "meaning": ""}
 SETTING = {"key": ..., "value": ..., "source": "", "note": ""}
 CLAIM = {"sentence": ..., "holds": ..., "measured": None, "paper": None, "margin": None, "explanation": None}
 FIGURE = {"title": ..., "note": "", "y_label": "", "y_scale": "log", "x_scale": None, "floor": None, "series": ...}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...engine.history import Result
-from ..clients import ACCURACY, LOSS, PER_SAMPLE, Clients, value_text
+from ..measures import ACCURACY, LOSS, PER_SAMPLE, value_text
+
+if TYPE_CHECKING:  # both need JAX, without which the board shows lanes
+    from ...engine.history import Result
+    from ..clients import Clients
 
 POINTS = 240  # of a curve
 MOST = 100  # lanes; more would be no picture

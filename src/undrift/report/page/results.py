@@ -18,8 +18,9 @@ from ...studies.method import StudyMethod
 from ...studies.refining import remarks
 from ...studies.relative import relative_gap
 from ...studies.study import HIDDEN, Study
-from ..clients import Clients, value_text
+from ..clients import Clients
 from ..exchanges import exchange_of
+from ..measures import value_text
 from ..promise import Promise
 from ..steps_words import steps_words
 from ..tables import compare_table, run_table, step_text

@@ -55,5 +55,5 @@ function lanesIn(place, given) {
   const more = given.total > given.names.length ? [html("p", {class: "note"}, `The first ${given.names.length} of ${whole(given.total)} clients.`)] : [];
   const legend = drawn ? [html("p", {class: "note"}, "Bars: local steps taken. Marks below them: asked, and silent.")] : [];
   place.replaceChildren(...legend, ...more, html("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Clients"},
-    html("table", {class: "lanes"}, html("thead", {}, head), html("tbody", {}, ...rows))));
+    html("table", {class: "presence"}, html("thead", {}, head), html("tbody", {}, ...rows))));
 }

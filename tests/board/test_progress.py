@@ -154,7 +154,7 @@ def test_a_disk_that_refuses_ends_the_file_and_not_the_run(tmp_path, monkeypatch
 def test_sites_tell_who_is_there_and_how_long_they_take(tmp_path):
     lines = {"a": SiteLine(True, 1, 10, 20, None, 3, 0.25), "b": SiteLine()}
     with Writer(tmp_path, Head(1, "serve", 0.0, 9, "x")) as writer:
-        live = LiveRun(writer, "fedlin", described(9), resumed=False, names=list(lines), deployed=True)
+        live = LiveRun(writer, "fedlin", described(9), resumed=False, deployed=True)
         sites = LiveSites(live, lines)
         sites.observe(history(2))
         sites.traced({"ids": [0, 1], "steps": [5, 5], "answered": [1, 0]})

@@ -64,16 +64,9 @@ def exchanges_of(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     return [exchange_of(entry.label, entry.runs[0]) for entry in entries]
 
 
-def live_run(
-    writer: Writer,
-    entry: Entry,
-    run: Run,
-    directory: RunDirectory,
-    names: Sequence[str] | None = None,
-    deployed: bool = False,
-) -> LiveRun:
+def live_run(writer: Writer, entry: Entry, run: Run, directory: RunDirectory, deployed: bool = False) -> LiveRun:
     """The observer of a run in this directory."""
-    return LiveRun(writer, entry.label, run, directory.resume, names, deployed)
+    return LiveRun(writer, entry.label, run, directory.resume, deployed)
 
 
 class LiveComparison:

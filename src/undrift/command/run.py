@@ -123,7 +123,7 @@ def play(
     head = head_of("run", study, [entry], exchanges_of([entry]))
     with talk.progress() as bar, Stop() as stop, Writer(directory.path, head) as writer:
         task = bar.add_task(entry.label, total=run.rounds)
-        live = live_run(writer, entry, run, directory, Roll.of(run).names)
+        live = live_run(writer, entry, run, directory)
 
         def observe(history: History) -> None:
             live(history)

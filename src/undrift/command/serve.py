@@ -84,7 +84,7 @@ def serve_over(
             stop.heard()
 
         watched = Watched(carrier, agreement.contract.sites, tick)
-        live = live_run(writer, entry, run, directory, agreement.contract.sites, deployed=True)
+        live = live_run(writer, entry, run, directory, deployed=True)
         sites = LiveSites(live, watched.lines)
         board = Board(watched.lines, study.run["rounds"], entry.label)
 

@@ -38,17 +38,9 @@ class _Played:
 
 
 class LiveRun:
-    """The observer of one run; `names`: of its clients, `deployed`: somebody else tells of them (`command.live.LiveSites`)."""
+    """The observer of one run; `deployed`: somebody else tells of its clients (`command.live.LiveSites`)."""
 
-    def __init__(
-        self,
-        writer: Writer,
-        label: str,
-        run: Run,
-        resumed: bool,
-        names: Sequence[str] | None = None,
-        deployed: bool = False,
-    ) -> None:
+    def __init__(self, writer: Writer, label: str, run: Run, resumed: bool, deployed: bool = False) -> None:
         self.writer, self.label, self.run = writer, label, run
         self.lanes, self._written, self._judged, self._cost = Lanes(), 0, 0.0, 0.0
         self._bounds: list[np.ndarray] | None = None
@@ -56,7 +48,7 @@ class LiveRun:
         if self._fresh:
             writer.begin()
         self.guarantee = _promised(run)
-        self.clients = None if deployed else _Planned(run, names)
+        self.clients = None if deployed else _Planned(run)
         self._lane_round, self._lane_time = 0, 0.0
 
     def __call__(self, history: History) -> None:
@@ -126,11 +118,9 @@ def _names(roll: Roll, clients: int, shown: int) -> list[str]:
 class _Planned:
     """The clients of a simulated run, by its plan and by what is recorded of them."""
 
-    def __init__(self, run: Run, names: Sequence[str] | None) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run.to_play()
         self.shown = min(self.run.population.clients, MOST_CLIENTS)
-        known = names is not None and len(names) == self.run.population.clients
-        self.names = list(names or ())[: self.shown] if known else [f"client {i}" for i in range(self.shown)]
         self.drawn = self.run.plan.settled and self.run.population.clients <= MOST_DRAWN
         self.seconds = self._seconds() if self.drawn else []
         self.names = _names(Roll.of(run), self.run.population.clients, self.shown)

@@ -86,6 +86,9 @@ def _check_results(said: dict[str, str]) -> None:
         }
         assert here["loss"] == pytest.approx(there["loss"], rel=1e-9)
         assert here["accuracy"] == there["accuracy"]
+    described = said["undrift data describe data --label disease"]
+    assert re.search(r"switzerland +116 +8 +108", described)
+    assert "csv:data,label=disease" in described
     resumed = said["undrift run --out runs/heart --resume"]
     assert "nothing to resume" in resumed
     early = json.loads(Path("runs/early/summary.json").read_text())

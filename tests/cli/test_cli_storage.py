@@ -37,7 +37,14 @@ def test_no_room_for_figures_leaves_the_results(cli, monkeypatch):
         said = cli(*RUN, "--out", "r")
     assert said.code == 7
     assert "r/figure.png cannot be written or read: No space left on device; make room" in said.err
-    assert set(files_of("r")) == {"study.toml", "history.csv", "model.npy", "checkpoint.npz", "progress.jsonl"}
+    assert set(files_of("r")) == {
+        "study.toml",
+        "history.csv",
+        "model.npy",
+        "clients.npz",
+        "checkpoint.npz",
+        "progress.jsonl",
+    }
     assert cli("run", "--out", "r", "--resume", "--no-figures").code == 0
     cli(*RUN, "--out", "whole", "--no-figures")
     for name in ("history.csv", "model.npy"):
@@ -79,7 +86,7 @@ def test_no_room_for_the_last_checkpoint_is_no_matter_where_the_results_have_roo
 
     monkeypatch.setattr(os, "replace", full)
     assert cli(*RUN, "--out", "r", "--no-figures").code == 0
-    assert set(files_of("r")) == {"study.toml", "history.csv", "model.npy", "summary.json"}
+    assert set(files_of("r")) == {"study.toml", "history.csv", "model.npy", "clients.npz", "summary.json"}
 
 
 def test_the_library_hands_over_what_was_computed(monkeypatch, tmp_path):
@@ -170,7 +177,7 @@ def test_a_run_goes_on_when_nobody_listens(cli, monkeypatch, stream):
     with monkeypatch.context() as patch:
         patch.setattr(sys, stream, Full(BrokenPipeError(errno.EPIPE, "Broken pipe")))
         assert cli(*RUN, "--out", "r", "--no-figures").code == 0
-    assert set(files_of("r")) == {"study.toml", "history.csv", "model.npy", "summary.json"}
+    assert set(files_of("r")) == {"study.toml", "history.csv", "model.npy", "clients.npz", "summary.json"}
 
 
 def test_output_that_has_no_room_is_said(cli, monkeypatch):

@@ -16,6 +16,7 @@ its own kind (see `compression`). All functions are pure and traceable by JAX.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -259,7 +260,8 @@ class Algorithm(NamedTuple):
         return [e for program in (self.start, self.first or (), self.round) for e in exchanges(program)]
 
 
-class Paired(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Paired:
     """The server's memory of a method as a pair, for one that may have said its own memory alone."""
 
     server: Callable[[jax.Array], Tree]

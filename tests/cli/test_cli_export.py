@@ -219,6 +219,8 @@ def test_a_card_of_a_run_with_a_theorem_gives_its_verdict(cli):
 def test_what_is_unknown_is_said_to_be(cli, run):
     summary = json.loads((run / "summary.json").read_text())
     (run / "summary.json").write_text(json.dumps({"status": "finished", "label": summary["label"]}))
+    columns = json.loads((run / "standardisation.json").read_text())
+    (run / "standardisation.json").write_text(json.dumps({**columns, "clients": None}))
     assert cli("export", run, "--card").code == 0
     card = (run / "model-card.md").read_text()
     assert "Samples per client: unknown" in card

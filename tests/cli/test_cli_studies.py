@@ -123,11 +123,14 @@ def test_named_problems_are_what_the_papers_say():
 
 
 def test_whatever_a_run_can_be_told_can_be_said():
-    """Arguments of a run are keys of [run], but where it starts and another run's trace; means have two keys of their own."""
+    """Arguments of a run are keys of [run], but where it starts and another run's trace; means have two keys of their own.
+
+    Seeds and how grids grow are of comparisons.
+    """
     from undrift.engine.description import Arguments
     from undrift.studies.study import DEFAULTS
 
-    said = set(DEFAULTS) - {"rounds", "seeds", "speeds", "link"}
+    said = set(DEFAULTS) - {"rounds", "seeds", "speeds", "link", "refine"}
     assert said == set(Arguments.__annotations__) - {"x0", "plan", "resources"}
 
 

@@ -266,7 +266,7 @@ PROBLEMS = [
     of_problem(NET + "cut = 99", "a cut lies between", "99"),
     of_problem(NET + "shift = -1", "shift must be a whole number ≥ 0", "got -1"),
     of_problem(NET + 'mirror = "yes"', "mirror must be true or false", "got 'yes'"),
-    of_problem(NET + 'loss = "hinge"', "loss must be one of 'cross_entropy', 'squared'", "got 'hinge'"),
+    of_problem(NET + 'loss = "hinge"', "unknown loss 'hinge'", "valid: cross_entropy, mse, squared"),
     of_problem(NET + "data_dir = 5", "data_dir must be a string", "got 5"),
     of_problem(NET + "partitions = 5", "unknown key of problem 'network' 'partitions'", "did you mean 'partition'"),
 ]  # fmt: skip

@@ -53,7 +53,7 @@ function lanesIn(place, given) {
   const head = html("tr", {}, html("th", {scope: "col"}, ""), ...(drawn ? [html("th", {scope: "col"}, `local steps, to round ${whole(given.round)}`)] : []),
     ...facts.map(([name]) => html("th", {scope: "col", class: "number"}, name)));
   const more = given.total > given.names.length ? [html("p", {class: "note"}, `The first ${given.names.length} of ${whole(given.total)} clients.`)] : [];
-  const legend = drawn ? [html("p", {class: "note"}, "Bars: local steps taken. Marks below them: asked, and silent.")] : [];
+  const legend = drawn ? [html("p", {class: "note"}, "Bars: local steps taken. A mark below them: the client was asked and stayed silent.")] : [];
   place.replaceChildren(...legend, ...more, html("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Clients"},
     html("table", {class: "presence"}, html("thead", {}, head), html("tbody", {}, ...rows))));
 }

@@ -8,6 +8,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from rich.style import Style
+
 from undrift.command.farewell import say
 from undrift.command.parser import build_parser
 from undrift.command.talk import Talk
@@ -70,11 +72,18 @@ def cases() -> dict[str, Callable[[], str]]:
         "table-compare": lambda: at_widths(functools.partial(printed, _show_comparison)),
         "table-compare-networks": lambda: at_widths(functools.partial(printed, _show_networks)),
         "table-advise": lambda: at_widths(functools.partial(printed, _show_advice)),
-        "colours": lambda: _seen(printed(_show_comparison, **TERMINAL)),
-        "colours-no-color": lambda: _seen(printed(_show_comparison, **TERMINAL, NO_COLOR="1")),
-        "colours-dumb": lambda: _seen(printed(_show_comparison, FORCE_COLOR="1", TERM="dumb")),
+        "colours": lambda: _in_colour(**TERMINAL),
+        "colours-no-color": lambda: _in_colour(**TERMINAL, NO_COLOR="1"),
+        "colours-dumb": lambda: _in_colour(FORCE_COLOR="1", TERM="dumb"),
     }
     return found | {f"help-{name}": functools.partial(_help, name) for name in commands()}
+
+
+def _in_colour(**environment: str) -> str:
+    """A comparison with its colours. Rich remembers the codes of a style as the first terminal of this process had them."""
+    Style.parse.cache_clear()
+    Style._add.cache_clear()
+    return _seen(printed(_show_comparison, **environment))
 
 
 def _help(command: str) -> str:

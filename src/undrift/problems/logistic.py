@@ -50,6 +50,11 @@ class Logistic(Problem):
     view = LogisticLoss
     sampled = ("A", "y")
 
+    @property
+    def l2(self) -> float:
+        """Of (l2/2)‖x‖², which every client adds."""
+        return float(self.shared["l2"])
+
     @classmethod
     def adds_samples(cls, static: tuple[Any, ...]) -> bool:
         return True
@@ -67,21 +72,21 @@ class Logistic(Problem):
         A = np.asarray(self.stack["A"], np.float64)[real]
         y = np.asarray(self.stack["y"], np.float64)[real]
         weights = np.broadcast_to(np.asarray(self.weights, np.float64)[:, None], real.shape)[real]
-        x, left = _newton(A, y, weights, float(self.shared["l2"]))
-        value = np.sum(weights * np.logaddexp(0, -y * (A @ x))) + 0.5 * float(self.shared["l2"]) * (x @ x)
+        x, left = _newton(A, y, weights, self.l2)
+        value = np.sum(weights * np.logaddexp(0, -y * (A @ x))) + 0.5 * self.l2 * (x @ x)
         return Optimum(x.astype(self.dtype), float(value), f"Newton's method to ‖∇f‖ = {left:.1e}")
 
     def _constants(self) -> Constants:
         A = np.asarray(self.stack["A"], np.float64)
         small = A @ np.swapaxes(A, 1, 2) if A.shape[1] < A.shape[2] else np.swapaxes(A, 1, 2) @ A
-        l2 = float(self.shared["l2"])
+        l2 = self.l2
         # The curvature of log(1 + e^−z) is at most ¼, reached at x = 0, and tends to 0 far out: both constants are sharp.
         smoothness = np.linalg.eigvalsh(small)[:, -1] / 4 + l2
         return Constants(float(smoothness.max()), l2, smoothness, np.full(self.clients, l2))
 
     # ----- for theory and advice
     def factors(self) -> Factors:
-        return Factors(self.stack["A"], 0.25, self._curvatures, float(self.shared["l2"]))
+        return Factors(self.stack["A"], 0.25, self._curvatures, self.l2)
 
     def _curvatures(self, x: Any) -> np.ndarray:
         margins = np.asarray(self.stack["A"], np.float64) @ np.asarray(x, np.float64)

@@ -225,7 +225,7 @@ def _of_problem(study: Study) -> Meaning:
     """Of a problem of the catalogue, which is made again to be asked; its features have no names."""
     problem = study.make_problem()
     if isinstance(problem, Logistic):
-        return Meaning("logistic", classes=(-1, 1), l2=float(problem.shared["l2"]), weights=_equal(problem))
+        return Meaning("logistic", classes=(-1, 1), l2=problem.l2, weights=_equal(problem))
     if isinstance(problem, OfSamples):
         return Meaning("least_squares", l2=0.0, weights=_equal(problem))
     if isinstance(problem, Network) and isinstance(problem.architecture.net, Model):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 
 import msgspec
 import pytest
@@ -235,11 +237,9 @@ def test_a_dead_owner_is_no_owner(tmp_path):
     run = BoardRun(Folder(tmp_path), ())
     run.look()
     assert run.is_live
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-    words = (tmp_path / ".lock.owner").read_text().replace(str(os.getpid()), str(child))
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    words = (tmp_path / ".lock.owner").read_text().replace(str(os.getpid()), str(child.pid))
     (tmp_path / ".lock.owner").write_text(words)
     run.look()
     assert run.status == "stopped"

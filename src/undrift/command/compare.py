@@ -117,7 +117,8 @@ def _study(arguments: argparse.Namespace, directory: RunDirectory) -> tuple[Stud
         if study.run[key] != DEFAULTS[key]:
             raise InputError(f"{study.place('[run]')}: {key} is for a single run, `undrift compare` plays whole grids: "
                              "leave it out, or use `undrift run`")  # fmt: skip
-    return study, False
+    # The study of a run says that its clients were recorded in every round; a comparison asks them once, at its end.
+    return study.but(run={**study.run, "per_client": DEFAULTS["per_client"]}), False
 
 
 def _methods(study: Study, arguments: argparse.Namespace, is_network: bool) -> tuple[StudyMethod, ...]:

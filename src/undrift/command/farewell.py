@@ -15,7 +15,7 @@ from ..theory.methods.printed import RIVALS
 from .directory import PAGE, STUDY, RunDirectory
 from .talk import Talk
 
-SINGLE = ("stop", "per_client", "keep_iterates")  # what a grid of runs cannot be told
+SINGLE = ("stop", "keep_iterates")  # what a grid of runs cannot be told
 
 
 def say(words: Words, talk: Talk) -> None:

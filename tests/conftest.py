@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
+import gc
 import os
 import shutil
 import tempfile
@@ -12,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 # The suite compiles hundreds of small programs and runs each for milliseconds: the compiler's long passes do not pay here.
-# Tests marked `computes` are the exception: `make unit` gives them a pass of their own with some optimisation.
+# Tests marked `computes` are the exception: see `_optimised`.
 if "XLA_FLAGS" not in os.environ:
-    level = os.environ.get("UNDRIFT_TESTS_OPTIMISE", "0")
     os.environ["XLA_FLAGS"] = (
-        f"--xla_backend_optimization_level={level} --xla_llvm_disable_expensive_passes=true"
+        "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
         " --xla_cpu_parallel_codegen_split_count=1"
     )
     if version("jaxlib").startswith("0.10."):  # its older emitter takes half the time; later ones have no such switch
@@ -40,6 +41,7 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 import browser as chromium
+from undrift.engine import programs
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -55,13 +57,11 @@ def _no_global_switch():
     assert not jax.config.jax_enable_x64
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _not_too_much_memory():
-    """Compiled programs are let go when they have grown to gigabytes; the folder above still has them."""
-    yield
-    statm = Path("/proc/self/statm")
-    if statm.exists() and int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > LARGEST_WORKER:
-        jax.clear_caches()
+@pytest.fixture(autouse=True)
+def _optimised(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that computes for seconds has its programs of rounds optimised as a user's are."""
+    if request.node.get_closest_marker("computes"):
+        monkeypatch.setattr(programs, "_compiler_options", lambda: {programs.LEVEL: 1})
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +70,7 @@ def browser():
     yield from chromium.started()
 
 
-LARGEST_WORKER = 2 * 2**30  # bytes
+LARGEST_WORKER = 1.1e9  # bytes; the libraries alone are half of it
 TOGETHER = ("tests/core/", "tests/cli/", "tests/pages/")  # share compiled programs, or the site
 
 
@@ -87,16 +87,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByRoom | Non
     return ByRoom(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-MANY_MAPS = 50_000  # Linux allows a process 65,530
-
-
 @pytest.fixture(autouse=True, scope="module")
 def _forget_compiled_programs():
-    """Thousands of compiled programs at once exhaust the memory maps of a process; until then files share them."""
+    """A program takes 5 MB and a hundred memory maps: files share what is compiled until a worker has grown too large."""
     yield
-    maps = Path("/proc/self/maps")
-    if not maps.exists() or len(maps.read_text().splitlines()) > MANY_MAPS:
+    statm = Path("/proc/self/statm")
+    if statm.exists() and int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > LARGEST_WORKER:
         jax.clear_caches()
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # what is free goes back to the system
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

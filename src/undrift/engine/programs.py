@@ -22,7 +22,7 @@ from .forking import warn_before_forks
 from .identity import is_fully_shown, program_identity
 
 LEVEL = "xla_backend_optimization_level"
-MOST_PROGRAMS = 256  # that are kept; a small one takes 4 MB
+MOST_PROGRAMS = 64  # that are kept; a small one takes 5 MB
 
 _contexts = itertools.count()
 

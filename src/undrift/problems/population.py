@@ -68,11 +68,13 @@ class Population:
         return self.kind.oracle_of(self.static)
 
     def initial(self, seed: int) -> np.ndarray:
-        """x_0 where the user gives none."""
+        """x_0 where the user gives none; it is shared by all who ask, and therefore read-only."""
         if seed not in self._drawn:
             self._drawn.clear()  # the last one is enough for calls again and again
-            self._drawn[seed] = self.kind.initial_of(self.static, self.dim, self.dtype, seed)
-        return self._drawn[seed].copy()
+            x0 = self.kind.initial_of(self.static, self.dim, self.dtype, seed)
+            x0.setflags(write=False)  # a copy for every caller would touch 8 GB of zeros for a model of 10⁹ numbers
+            self._drawn[seed] = x0
+        return self._drawn[seed]
 
     @cached_property
     def _drawn(self) -> dict[int, np.ndarray]:

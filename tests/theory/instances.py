@@ -38,6 +38,13 @@ def _advance_all(capacity, runs, plans, count, rounds):
     return jax.vmap(single, in_axes=(0, state, 0, None, None), out_axes=(state, 0))(runs, carry, plans, count, rounds)
 
 
+def _stacked(*rows: Any) -> jax.Array:
+    """NumPy stacks them: JAX would compile a concatenation of hundreds for seconds."""
+    if not jax.dtypes.issubdtype(getattr(rows[0], "dtype", None), jax.dtypes.prng_key):
+        return jnp.asarray(np.stack(rows))
+    return jax.random.wrap_key_data(np.stack([jax.random.key_data(key) for key in rows]))
+
+
 def run_all(runs: list[Described]) -> list[Run]:
     """All of these runs at once: same method, oracle and shapes; problems, numbers, seeds and plans may differ."""
     runs = [run.to_play() for run in runs]
@@ -46,7 +53,7 @@ def run_all(runs: list[Described]) -> list[Run]:
     with precision.scope(first.population.dtype):
         plans = [padded_plan(run, 0, rounds + 1, rounds + 1) for run in runs]
         plan = Draw(*(None if p[0] is None else np.stack(p) for p in zip(*plans, strict=True)))
-        stacked = jax.tree.map(lambda *rows: jnp.stack([jnp.asarray(row) for row in rows]), *runs)
+        stacked = jax.tree.map(_stacked, *runs)
         _, records = _advance_all(rounds + 1, stacked, plan, rounds + 1, rounds)
         columns, iterates = jax.device_get((records.columns, records.iterates))
     return [

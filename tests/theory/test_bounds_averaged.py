@@ -9,17 +9,20 @@ import pytest
 from instances import CLIENTS, DIM, failures, hard_quadratic, run_all, setup, spd
 
 import undrift as ud
+from everyday import only
 
-pytestmark = pytest.mark.computes
-INSTANCES, ROUNDS, SEEDS = 220, 120, 200
+ROUNDS = 120
+INSTANCES = only([44, 220], {44})
+SEEDS = only([40, 200], {40})
+over_few_or_many = pytest.mark.parametrize("seeds", SEEDS)
 fedavg, ssl = ud.theory.fedavg, ud.theory.ssl
 
 
-@pytest.fixture(scope="module")
-def cases():
+@pytest.fixture(scope="module", params=INSTANCES)
+def cases(request):
     """Well enough conditioned (κ ≤ 18) that R ≥ 1/(μη̃) = 6κ is reached, and still far apart; K from 1 to 100."""
     rng = np.random.default_rng(20)
-    problems = [hard_quadratic(rng, worst=18.0) for _ in range(INSTANCES)]
+    problems = [hard_quadratic(rng, worst=18.0) for _ in range(request.param)]
     return [(p, ud.theory.constants(p), int(rng.integers(1, 101))) for p in problems]
 
 
@@ -70,16 +73,16 @@ def test_a_step_fifty_times_too_large_breaks_it(cases):
         assert failures(played(ud.fedavg, cases, wild), bounds, [p for p, _, _ in cases])
 
 
-def over_seeds(method, theorems, problems, oracle=None, steps=5, **options):
+def over_seeds(method, theorems, problems, seeds, oracle=None, steps=5, **options):
     """Verdicts over many seeds, for each problem and each of these theorems, which ask for the same step."""
     oracle = oracle or ud.oracles.full()
     constants = [ud.theory.constants(p, oracle=oracle) for p in problems]
     made = [(p, [theorem(c, steps) for theorem in theorems]) for p, c in zip(problems, constants, strict=True)]
     assert all(b.numbers == bounds[0].numbers for _, bounds in made for b in bounds)
     plan = {"rounds": ROUNDS, "steps": steps, "keep_iterates": True, "oracle": oracle, **options}
-    setups = [setup(method(**bounds[0].numbers), p, seed=s, **plan) for p, bounds in made for s in range(SEEDS)]
+    setups = [setup(method(**bounds[0].numbers), p, seed=s, **plan) for p, bounds in made for s in range(seeds)]
     runs = run_all(setups)
-    groups = [runs[i * SEEDS : (i + 1) * SEEDS] for i in range(len(made))]
+    groups = [runs[i * seeds : (i + 1) * seeds] for i in range(len(made))]
     return [ud.theory.check(g, b, p) for g, (p, bounds) in zip(groups, made, strict=True) for b in bounds]
 
 
@@ -95,40 +98,55 @@ def kept_clearly(verdict):
     return verdict.holds and np.all((verdict.measured <= verdict.promised)[told])
 
 
+@over_few_or_many
 @pytest.mark.parametrize(
     ("theorems", "oracle"),
     [
-        ([ssl.strongly_convex, ssl.convex], ud.oracles.full()),
+        pytest.param([ssl.strongly_convex, ssl.convex], ud.oracles.full(), marks=pytest.mark.slow),
         ([ssl.strongly_convex, ssl.convex], ud.oracles.noisy(1e4)),
         ([ssl.nonconvex], ud.oracles.noisy(1e4)),
     ],
 )
-def test_ssl_mean_over_seeds(few, theorems, oracle):
-    for verdict in over_seeds(ud.sequential_fl, theorems, few, oracle):
+def test_ssl_mean_over_seeds(few, theorems, oracle, seeds):
+    for verdict in over_seeds(ud.sequential_fl, theorems, few, seeds, oracle):
         assert kept_clearly(verdict), str(verdict)
-        assert verdict.runs == SEEDS
+        assert verdict.runs == seeds
 
 
+@over_few_or_many
 @pytest.mark.parametrize("theorems", [[fedavg.strongly_convex, fedavg.convex], [fedavg.nonconvex]])
-def test_fedavg_with_noise_mean_over_seeds(few, theorems):
-    for verdict in over_seeds(ud.fedavg, theorems, few, ud.oracles.noisy(1e4)):
+def test_fedavg_with_noise_mean_over_seeds(few, theorems, seeds):
+    for verdict in over_seeds(ud.fedavg, theorems, few, seeds, ud.oracles.noisy(1e4)):
         assert kept_clearly(verdict), str(verdict)
 
 
-@pytest.mark.parametrize("replace", [False, True])
-@pytest.mark.parametrize("oracle", [ud.oracles.full(), ud.oracles.noisy(1e4)], ids=str)
-def test_fedavg_with_sampled_clients_mean_over_seeds(few, replace, oracle):
+EXACT, NOISY = ud.oracles.full(), ud.oracles.noisy(1e4)
+
+
+@over_few_or_many
+@pytest.mark.parametrize(
+    ("oracle", "replace"),
+    [
+        (EXACT, True),
+        (NOISY, False),
+        pytest.param(EXACT, False, marks=pytest.mark.slow),
+        pytest.param(NOISY, True, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_fedavg_with_sampled_clients_mean_over_seeds(few, replace, oracle, seeds):
     """(108) and (119) as printed, though their proof gives noise terms 9/4 times as large."""
 
     def theorem(constants, steps):
         return fedavg.sampled(constants, 2, steps, replace=replace)
 
     who = ud.plan.uniform(2, replace=replace)
-    for verdict in over_seeds(ud.fedavg, [theorem], few, oracle, participation=who):
+    for verdict in over_seeds(ud.fedavg, [theorem], few, seeds, oracle, participation=who):
         assert kept_clearly(verdict), str(verdict)
 
 
-def test_sampling_needs_its_own_term():
+@over_few_or_many
+def test_sampling_needs_its_own_term(seeds):
     """From x*, with a small step: two clients of four keep moving x, which full participation's floor does not allow for."""
     p = ud.problems.quadratic(
         np.stack([np.eye(DIM)] * CLIENTS), 100 * np.random.default_rng(22).normal(size=(CLIENTS, DIM))
@@ -137,7 +155,7 @@ def test_sampling_needs_its_own_term():
     whole, own = fedavg.strongly_convex(c, 5, effective=small), fedavg.sampled(c, 2, 5, effective=small)
     plan = {"rounds": 240, "steps": 5, "keep_iterates": True, "participation": ud.plan.uniform(2)}
     method = ud.fedavg(**own.numbers)
-    runs = run_all([setup(method, p, seed=s, x0=p.optimum.x, **plan) for s in range(3 * SEEDS)])
+    runs = run_all([setup(method, p, seed=s, x0=p.optimum.x, **plan) for s in range(3 * seeds)])
     for bound, kept in ((whole, False), (own, True)):
         floor_only = dataclasses.replace(bound, values=lambda t, start, b=bound: np.full_like(t, b.floor))
         assert ud.theory.check(runs, floor_only, p).holds == kept
@@ -198,7 +216,8 @@ def test_fedavg_paper_with_zeta_measured_along_the_local_steps(few):
         assert verdict.holds, str(verdict)
 
 
-def test_fedavg_paper_with_noise_mean_over_seeds():
+@over_few_or_many
+def test_fedavg_paper_with_noise_mean_over_seeds(seeds):
     rng = np.random.default_rng(24)
     p, oracle = shared_hessian(rng), ud.oracles.noisy(1e4)
     c = ud.theory.constants(p, oracle=oracle)
@@ -206,10 +225,10 @@ def test_fedavg_paper_with_noise_mean_over_seeds():
     runs = run_all(
         [
             setup(ud.fedavg(**bound.numbers), p, rounds=20, steps=10, keep_iterates=True, oracle=oracle, seed=s)
-            for s in range(3 * SEEDS)
+            for s in range(seeds)
         ]
     )
-    verdict = ud.theory.check(runs[:SEEDS], bound, p, oracle=oracle)
+    verdict = ud.theory.check(runs, bound, p, oracle=oracle)
     assert kept_clearly(verdict), str(verdict)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -83,9 +84,12 @@ def test_fetch(cli, monkeypatch):
     said = cli("data", "fetch", "digits")
     assert said.code == 0
     assert "nothing to fetch" in said.out
+    waits: list[float] = []
+    monkeypatch.setattr("pooch.core.time", SimpleNamespace(sleep=waits.append))  # nobody waits here
     monkeypatch.setattr("undrift.data.download.pooch.HTTPDownloader", _no_network)
     said = cli("data", "fetch", "fmnist", "--json")
     assert said.code == ABSENT
+    assert len(waits) == 2  # it was tried three times
     assert "could not be fetched" in said.err
     said = cli("run", "--method", "fedavg", "--problem", "network:data=fmnist")
     assert said.code == ABSENT

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import SMALL
+from cli_helpers import SMALL, WAITING
 
 from processes import ended, go_on, process, wait_for_line
 
@@ -18,24 +18,6 @@ RUN = [
     *("--participation", "uniform:4", "--oracle", "noisy:0.1", "--rounds", "400", "--no-figures"),
     *("--checkpoint-seconds", "0"),
 ]
-
-# The command line, but after it has saved a checkpoint for the first time it says so and waits for a line of input.
-WAITING = """
-import sys
-from undrift.cli import main
-from undrift.engine.checkpoint import Checkpoint
-
-save = Checkpoint.save
-
-def save_and_wait(self, *state):
-    save(self, *state)
-    Checkpoint.save = save
-    print("saved", flush=True)
-    sys.stdin.readline()
-
-Checkpoint.save = save_and_wait
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 def test_a_run_killed_by_kill_9_ends_with_the_same_bits(cli, tmp_path):

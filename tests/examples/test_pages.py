@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from everyday import only
 from undrift import METHODS
 
 ROOT = Path(__file__).parents[2]
@@ -32,12 +33,22 @@ NAMES = (
     "methods.md",
 )
 PAGES = [ROOT / name if name[0].isupper() else ROOT / "docs" / name for name in NAMES]
+LONG = ROOT / "docs" / "participation.md"
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", only(PAGES, {*PAGES} - {LONG}), ids=lambda page: page.name)
 def test_code_on_the_page_runs(page):
-    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    assert doctest.testfile(str(page), module_relative=False, optionflags=flags).failed == 0
+    assert doctest.testfile(str(page), module_relative=False, optionflags=FLAGS).failed == 0
+
+
+def test_the_short_half_of_the_long_page_runs():
+    """What comes after it compiles a program for almost every method."""
+    text, marked, _ = LONG.read_text().partition("The last column on one problem")
+    assert marked
+    examples = doctest.DocTestParser().get_doctest(text, {}, LONG.name, str(LONG), 0)
+    assert len(examples.examples) > 8
+    assert doctest.DocTestRunner(optionflags=FLAGS).run(examples).failed == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,10 +1,12 @@
-# Two commands for a fresh machine: `make demo` and `make test`. Both build .venv first if it is missing or stale: the demo with
-# undrift alone ($(VENV)/installed), everything else with what developers need besides ($(VENV)/ready).
+# Two commands for a fresh machine: `make demo` and `make test`. Both build .venv first if it is missing or stale, with the
+# versions of locks/: the demo with undrift alone ($(VENV)/installed), everything else with what developers need besides
+# ($(VENV)/ready).
 PYTHON ?= python3
-VENV   := .venv
+VENV   ?= .venv
 BIN    := $(VENV)/bin
+NEWEST ?=# --newest: not the locked versions (make newest)
 
-.PHONY: demo test lint types unit slow attack oldest package fuzz bench docs linkcheck format clean other-python
+.PHONY: demo test checks lint types unit full flower attack lock newest oldest package fuzz bench docs linkcheck format clean other-python
 .DEFAULT_GOAL := demo
 unexport PYTHONDONTWRITEBYTECODE # dozens of processes below import the same files
 
@@ -18,18 +20,25 @@ other-python:
 	@$(PYTHON) --version >/dev/null
 	rm -rf $(VENV)
 
-$(VENV)/installed: pyproject.toml
-	@$(PYTHON) tools/environment.py $(VENV)
+$(VENV)/installed: pyproject.toml locks/demo.txt
+	@$(PYTHON) tools/environment.py $(VENV) $(NEWEST)
 	@touch $@
 
-$(VENV)/ready: $(VENV)/installed
-	@$(BIN)/python tools/environment.py $(VENV) dev
+$(VENV)/ready: $(VENV)/installed locks/dev.txt
+	@$(BIN)/python tools/environment.py $(VENV) dev $(NEWEST)
 	@touch $@
 
 demo: $(VENV)/installed      ## the main job: compare the methods on embedded data, and say what came of it
 	@$(BIN)/undrift demo --out runs/demo --overwrite
 
-test: lint types unit        ## everything that must pass
+test: checks unit            ## what must pass every day, in ten minutes on two cores
+	@$(BIN)/python tools/full.py --passed test
+
+# The linter and the types are checked on one Python: with locked versions they say the same on every machine.
+checks: $(VENV)/ready
+	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; \
+	then $(MAKE) --no-print-directory lint types; \
+	else echo "lint and types are checked on Python 3.11 (make lint types PYTHON=python3.11)"; fi
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -38,12 +47,28 @@ lint: $(VENV)/ready
 types: $(VENV)/ready
 	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 
-unit: $(VENV)/ready          ## most tests compile for seconds and run for milliseconds; the others want optimised programs
-	UNDRIFT_TESTS_OPTIMISE=1 $(BIN)/pytest -n 2 -m "computes and not slow"
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not computes"
+unit: $(VENV)/ready
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
-slow: $(VENV)/ready          ## what takes too long for every day
-	UNDRIFT_TESTS_OPTIMISE=1 $(BIN)/pytest -n 2 -m slow
+full: $(VENV)/ready          ## everything, in an hour; goes on where it stopped (make full MINUTES=30: as far as that goes)
+	@$(BIN)/python tools/full.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY))
+
+flower:                      ## the tests of Flower, in an environment of its own: it needs older versions of some libraries
+	@$(PYTHON) tools/environment.py .venv-flower flower
+	.venv-flower/bin/pytest -m "slow or not slow" tests/deploy/test_flower.py tests/deploy/test_flower_messages.py
+
+LOCK = .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --upgrade \
+	--custom-compile-command "make lock" --group build pyproject.toml
+lock:                        ## locks/ anew: the newest versions that pyproject.toml allows, on every Python from 3.11 on
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --upgrade uv
+	$(LOCK) --extra dev --output-file locks/dev.txt
+	$(LOCK) --constraints locks/dev.txt --output-file locks/demo.txt
+	$(LOCK) --extra flower --group flower-tests --output-file locks/flower.txt
+
+newest:                      ## make test with the newest versions that pyproject.toml allows, in an environment of its own
+	rm -rf .venv-newest
+	$(MAKE) checks unit VENV=.venv-newest NEWEST=--newest
 
 attack: $(VENV)/ready        ## kills, signals, rivals, full disks, bad input …: docs/reliability.md
 	$(BIN)/python -m tests.attack
@@ -53,7 +78,7 @@ oldest:                      ## the tests with the oldest dependencies that pypr
 	rm -rf .venv-oldest
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --upgrade pip uv
-	.venv-oldest/bin/uv pip install --quiet --python .venv-oldest --resolution lowest-direct --editable ".[dev]"
+	.venv-oldest/bin/uv pip install --quiet --compile-bytecode --python .venv-oldest --resolution lowest-direct --editable ".[dev]"
 	.venv-oldest/bin/pytest -n 2 --dist loadfile
 
 package:                     ## sdist and wheel, checked, and the wheel tried in an environment of its own
@@ -77,12 +102,10 @@ bench: $(VENV)/ready         ## ratios measured side by side on this machine
 
 SPHINX := $(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky
 docs: $(VENV)/ready          ## the site in docs/_build/html, notebooks executed; a warning is an error
-	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	$(SPHINX) -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 linkcheck: $(VENV)/ready     ## addresses elsewhere that pages link to; needs the network
-	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	UNDRIFT_DOCS=quick $(SPHINX) -b linkcheck docs docs/_build/linkcheck
 
 format: $(VENV)/ready
@@ -90,4 +113,4 @@ format: $(VENV)/ready
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-package dist docs/_build .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* .full dist docs/_build .mypy_cache .ruff_cache .hypothesis

@@ -1,13 +1,15 @@
 """Make or extend a virtual environment, and say what is being done: a line for each stage, with the time that it took.
 
-    python tools/environment.py .venv            undrift and what it needs
-    python tools/environment.py .venv dev        besides, what an extra needs
+    python tools/environment.py .venv                   undrift and what it needs: the versions of locks/demo.txt
+    python tools/environment.py .venv dev               besides, what an extra needs: the versions of locks/dev.txt
+    python tools/environment.py .venv dev --newest      the newest versions that pyproject.toml allows instead
 
 What pip says is shown where it fails. It needs Python alone, as it comes before everything else.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
@@ -21,6 +23,7 @@ LARGE = 5.0  # MB of a download that is worth a line
 DOWNLOAD = re.compile(r"^\s*Downloading (\S+?)-\d\S* \(([\d.]+) ([kMG]B)\)")
 UNITS = {"kB": 1e-3, "MB": 1.0, "GB": 1e3}
 PIP = ("-m", "pip", "--disable-pip-version-check", "install", "--progress-bar", "off")
+LOCKS = Path(__file__).parents[1] / "locks"
 
 
 def say(text: str, end: str = "\n") -> None:
@@ -71,7 +74,18 @@ def run(command: list[str]) -> None:
         sys.exit(made.returncode)
 
 
-def main(place: str, extra: str = "") -> None:
+def installations(extra: str, newest: bool) -> list[list[str]]:
+    """What pip is asked for: the locked files with their hashes, then undrift itself; or what pyproject.toml allows."""
+    if newest:
+        return [["--upgrade", "--editable", f".[{extra}]" if extra else "."]]
+    # The lock names everything, so nothing needs to be resolved or built apart.
+    return [
+        ["--no-deps", "--require-hashes", "--requirement", str(LOCKS / f"{extra or 'demo'}.txt")],
+        ["--no-deps", "--no-build-isolation", "--editable", "."],
+    ]
+
+
+def main(place: str, extra: str = "", newest: bool = False) -> None:
     """The environment there, with undrift in it as it stands here."""
     folder = Path(place)
     if sys.version_info < OLDEST:
@@ -83,13 +97,15 @@ def main(place: str, extra: str = "") -> None:
     if not (folder / "bin" / "pip").exists():  # which comes last: without it somebody stopped this before
         with stage(f"Making {folder} with Python {'.'.join(map(str, sys.version_info[:3]))}"):
             run([sys.executable, "-m", "venv", "--clear", str(folder)])
-    what = f".[{extra}]" if extra else "."
     libraries = f"what `{extra}` needs besides" if extra else "its libraries (JAX, SciPy, Matplotlib …)"
     with stage(f"Installing undrift and {libraries}, a minute or two"):
-        run([str(python), *PIP, "--editable", what])
+        for words in installations(extra, newest):
+            run([str(python), *PIP, *words])
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("place", help="the folder of the environment")
+    parser.add_argument("extra", nargs="?", default="", help="dev, or flower; left out: undrift alone")
+    parser.add_argument("--newest", action="store_true", help="the newest versions instead of the locked ones")
+    main(**vars(parser.parse_args()))

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-TOOL = Path(__file__).parents[2] / "tools" / "environment.py"
+ROOT = Path(__file__).parents[2]
+TOOL, LOCKS = ROOT / "tools" / "environment.py", ROOT / "locks"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -58,9 +63,50 @@ def test_an_environment_that_was_begun_is_made_anew_and_one_that_is_there_is_ext
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
     tool.main(str(tmp_path))
-    assert [command[1:3] for command in ran] == [["-m", "venv"], ["-m", "pip"]], "pip is missing: somebody stopped it"
+    assert ran[0][1:3] == ["-m", "venv"], "pip is missing: somebody stopped it"
+    assert "demo.txt" in ran[1][-1]
     (tmp_path / "bin" / "pip").touch()
     ran.clear()
     tool.main(str(tmp_path), "dev")
+    locked, own = ran
+    assert "--require-hashes" in locked
+    assert locked[-1].endswith("dev.txt")
+    assert own[-2:] == ["--editable", "."]
+    ran.clear()
+    tool.main(str(tmp_path), "dev", newest=True)
     (command,) = ran
     assert command[-2:] == ["--editable", ".[dev]"]
+
+
+def pinned(lock):
+    """name: the versions that a lock has for it, for one Python or another."""
+    found = {}
+    for line in (LOCKS / lock).read_text().splitlines():
+        if line[:1].isalnum():
+            requirement = Requirement(line.removesuffix("\\"))
+            found.setdefault(requirement.name, []).append(requirement)
+    return found
+
+
+@pytest.mark.parametrize(("lock", "extras"), [("demo", []), ("dev", ["dev"]), ("flower", ["flower"])])
+def test_a_lock_has_what_the_project_asks_for(lock, extras):
+    """A dependency that was added or raised in pyproject.toml needs `make lock`."""
+    locked = pinned(f"{lock}.txt")
+    asked = PROJECT["project"]["dependencies"] + [
+        line for extra in extras for line in PROJECT["project"]["optional-dependencies"][extra]
+    ]
+    for requirement in map(Requirement, asked):
+        for name in requirement.extras if requirement.name == "undrift" else ():
+            asked += PROJECT["project"]["optional-dependencies"][name]
+    for requirement in map(Requirement, asked):
+        if requirement.name != "undrift":
+            versions = [entry for one in locked[canonicalize_name(requirement.name)] for entry in one.specifier]
+            assert all(requirement.specifier.contains(entry.version) for entry in versions), requirement
+    text = (LOCKS / f"{lock}.txt").read_text()
+    assert text.count("--hash=sha256:") >= len(locked)
+    assert "://" not in text, "a lock names packages, not the index that they came from"
+
+
+def test_the_demo_and_the_tests_are_locked_to_the_same_versions():
+    demo, dev = pinned("demo.txt"), pinned("dev.txt")
+    assert demo.items() <= dev.items()

@@ -8,7 +8,7 @@ from federations import CASES, equal, federation, passed, same_bits, simulated
 
 import undrift as ud
 
-# In `make test` one schedule each of methods that differ in what they remember and how they talk; the rest in `make slow`
+# In `make test` one schedule each of methods that differ in what they remember and how they talk; the rest in `make full`
 OFTEN = ("fedavg", "scaffold, cohorts", "fedlin", "fedtrack", "sequential_fl", "ssl, central", "sflv1", "gd")
 SCHEDULES = range(20)
 

@@ -244,13 +244,13 @@ def _equal(problem: Any) -> str | None:
 
 def _check_fits(meaning: Meaning, x: np.ndarray, folder: Path) -> None:
     """Refuse a model that is not what the words beside it say."""
+    expected: int | None = None
     if meaning.net is not None:
-        expected: int | None = meaning.net.parameter_count
-    elif meaning.features is not None or meaning.mean is not None:
-        named = len(meaning.features) if meaning.features is not None else len(np.atleast_1d(meaning.mean))  # type: ignore[arg-type]
-        expected = named + meaning.intercept
-    else:
-        expected = None
+        expected = meaning.net.parameter_count
+    elif meaning.features is not None:
+        expected = len(meaning.features) + meaning.intercept
+    elif meaning.mean is not None:
+        expected = meaning.mean.size + meaning.intercept
     if expected is not None and expected != x.size:
         raise InputError(
             f"the study in {folder} describes a model of {expected} numbers, the file holds {x.size}: do they belong together?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import socket
 import threading
 import time
@@ -22,19 +23,26 @@ from undrift.deploy.grpc_site import stay_connected
 
 PATIENCE = 60.0  # seconds after which something is taken never to happen
 HELLO = Hello(1, "", "", "state", False, b"")
-BRISK = Times(hello=1.0, stall=2.0, farewell=1.0, certificates=0.2)
+PATIENT = Times(hello=PATIENCE, stall=PATIENCE, farewell=PATIENCE, certificates=0.1)
+OFTEN = 0.2  # seconds: a quarter of it passes between two looks of the server at its connections
 LIMIT = 2**20
 
 
 @contextmanager
 def carrier(pki: Path, **arguments: Any) -> Iterator[GrpcCarrier]:
-    """A server that knows the sites whose names begin with `site`."""
+    """A server that knows the sites whose names begin with `site`.
+
+    It looks often at what is overdue, though nothing is for long: a test may give it other `times` for who comes next.
+    """
 
     def allowed(name: str) -> str | None:
         return None if name.startswith("site") else f"{name} does not belong to this run"
 
-    given = {"host": "127.0.0.1", "limit": LIMIT, "times": BRISK, **arguments}
-    made = GrpcCarrier(pki / "server", given.pop("port", 0), allowed, **given)
+    given = {"host": "127.0.0.1", "limit": LIMIT, "times": PATIENT, **arguments}
+    times = given.pop("times")
+    looks_often = dataclasses.replace(times, stall=min(times.stall, OFTEN))
+    made = GrpcCarrier(pki / "server", given.pop("port", 0), allowed, times=looks_often, **given)
+    made.times = times
     try:
         yield made
     finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from undrift.cli import main
+from undrift.command import rehearse as command
 from undrift.command.processes import Troupe
 from undrift.deploy.certs import make_certificates
 from undrift.deploy.faults import POINTS, VARIABLE
@@ -16,7 +17,8 @@ from undrift.deploy.ports import free_port
 from undrift.studies.replaying import replay
 
 PATIENCE = 600.0
-ROUNDS = 200  # enough that a run is not over before somebody has been killed in it
+ROUNDS = 200
+REST = 0.5  # of the rounds, at the end, in which nobody is killed: a late look at the run does not miss a kill
 SITES = 2
 PROBLEM = f'[problem]\nname = "least_squares"\nclients = {SITES}\nsamples = 6\ndim = 4\n'
 METHODS = {
@@ -34,10 +36,17 @@ def study(folder: Path, method: str, rounds: int) -> Path:
     return file
 
 
-def rehearse(folder: Path, method: str, kills: int, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(autouse=True)
+def _rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "REST", REST)
+
+
+def rehearse(
+    folder: Path, method: str, kills: int, seed: int, capsys: pytest.CaptureFixture[str], rounds: int = ROUNDS
+) -> None:
     words = [
         "rehearse",
-        str(study(folder, method, ROUNDS)),
+        str(study(folder, method, rounds)),
         "--chaos",
         str(kills),
         "--seed",
@@ -50,10 +59,17 @@ def rehearse(folder: Path, method: str, kills: int, seed: int, capsys: pytest.Ca
     assert code == 0, said.err
     found = json.loads(said.out)
     assert found["kills"] == kills
-    assert found["rounds"] == ROUNDS
+    assert found["rounds"] == rounds
     assert found["equal"], found
 
 
+@pytest.mark.computes
+def test_two_kills_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A site and the server are killed, each once."""
+    rehearse(tmp_path, "fedlin", kills=2, seed=8, capsys=capsys, rounds=60)
+
+
+@pytest.mark.slow
 @pytest.mark.computes
 def test_ten_kills_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rehearse(tmp_path, "fedlin", kills=10, seed=1, capsys=capsys)

@@ -18,6 +18,7 @@ import pytest
 from test_hospitals import EXAMPLE, PATIENCE, ROOT, free_port
 
 from undrift.cli import main
+from undrift.command.parser import build_parser
 
 PAGE = ROOT / "docs" / "tutorials" / "four-hospitals.md"
 TUTORIAL = PAGE.read_text(encoding="utf-8")
@@ -32,6 +33,13 @@ def test_links_of_the_tutorial_lead_somewhere():
         assert (PAGE.parent / target).exists(), target
 
 
+def test_the_commands_of_the_tutorial_are_understood():
+    parsed = [build_parser().parse_args(shlex.split(command)[1:]) for command in COMMANDS]
+    assert len(parsed) == 15
+    assert [one.command for one in parsed if one.command in TOGETHER] == ["serve", *["join"] * 4]
+
+
+@pytest.mark.slow  # every day the shorter tutorial in test_hospitals.py is played, by the same commands
 def test_from_files_to_a_deployed_model(tmp_path, monkeypatch, capfd):
     """Server and hospitals in processes of their own, everything else in this one."""
     monkeypatch.chdir(shutil.copytree(EXAMPLE, tmp_path / "hospitals"))

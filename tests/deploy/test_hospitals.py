@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 import undrift as ud
+from undrift.cli import main
 from undrift.errors import InputError
 from undrift.studies.scikit import STANDARDISATION, pipeline, to_scikit_learn
 from undrift.studies.sites import Sites
@@ -165,22 +166,18 @@ def test_the_tutorials_commands(place, simulated):
     ]
     assert [command.split()[1] for command in joins] == ["join"] * 4
     port, running = free_port(), []
+    assert main(shlex.split(certs)[1:]) == 0
     try:
-        running.append(start(certs, port, place))
-        finish(running[-1], place)
-        together = [start(command, port, place) for command in (serve, *joins)]
-        running += together
-        for process in together:
-            finish(process, place)
-        for command in (explain, replay):
-            running.append(start(command, port, place))
-        for process in running[-2:]:
+        running += [start(command, port, place) for command in (serve, *joins)]
+        for process in running:
             finish(process, place)
     finally:
         for process in running:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+    for command in (explain, replay):
+        assert main(shlex.split(command)[1:]) == 0, command
     np.testing.assert_allclose(np.load("runs/heart/model.npy"), simulated[1].x, rtol=0, atol=1e-12)
     with contextlib.redirect_stdout(io.StringIO()) as said:
         exec(compile(PROGRAM, "README.md", "exec"), {})

@@ -21,7 +21,9 @@ from undrift.deploy.certs import make_certificates
 from undrift.deploy.frames import Look, write
 from undrift.deploy.grpc_line import Times
 
-QUICK = 0.5  # seconds of silence after which the other end is asked for a sign of life, here
+QUICK = 0.5  # seconds of silence after which the other end is asked for a sign of life, where that is tested
+CALM = 10.0  # and elsewhere
+PINGS = 6  # of either end: gRPC breaks a connection off at the third that it thinks one too many
 SLACK = Times(hello=60.0, stall=60.0)
 ENDS = Path(__file__).parent / "net_ends.py"
 CROWD = Path(__file__).parents[2] / "benchmarks" / "deploy_crowd.py"
@@ -35,13 +37,18 @@ def pki(tmp_path_factory):
 
 
 @pytest.fixture
-def rig(pki):
+def keepalive():
+    return CALM
+
+
+@pytest.fixture
+def rig(pki, keepalive):
     """A server, a site behind a proxy, and one that is not."""
     with (
-        carrier(pki, keepalive=QUICK, times=SLACK) as server,
+        carrier(pki, keepalive=keepalive, times=SLACK) as server,
         proxy(server.port) as between,
-        talker(between.address, pki / "site-1", keepalive=QUICK) as site,
-        talker(server, pki / "site-2", keepalive=QUICK) as other,
+        talker(between.address, pki / "site-1", keepalive=keepalive) as site,
+        talker(server, pki / "site-2", keepalive=keepalive) as other,
     ):
         desk = Desk(server)
         desk.until(lambda e: desk.connections("site-1") + desk.connections("site-2") == 2)
@@ -86,6 +93,9 @@ def test_a_cut_in_the_middle_of_a_frame(rig):
     desk.exchange("site-1", bytes(900_000))  # told again, whole
 
 
+@pytest.mark.parametrize(
+    "keepalive", [pytest.param(0.2, id="soon"), pytest.param(QUICK, marks=pytest.mark.slow, id="later")]
+)
 def test_a_half_open_connection_is_noticed_by_both_ends(rig):
     """Nothing comes through and nobody says so: the signs of life fail to appear."""
     desk, between, site = rig
@@ -99,14 +109,23 @@ def test_a_half_open_connection_is_noticed_by_both_ends(rig):
     assert site.greetings >= 2
 
 
+@pytest.mark.parametrize(
+    "keepalive", [pytest.param(0.2, id="brief"), pytest.param(QUICK, marks=pytest.mark.slow, id="long")]
+)
 def test_an_idle_connection_stays(rig):
-    """Many times the time between two signs of life, without a word."""
-    desk, _, site = rig
-    time.sleep(10 * QUICK)
+    """Both ends ask for signs of life again and again, without a word."""
+    desk, between, site = rig
+    desk.exchange("site-1")
+    for _ in range(2 * PINGS):
+        before, deadline = between.passed, time.monotonic() + PATIENCE
+        while between.passed == before:
+            assert time.monotonic() < deadline, "nobody asked for a sign of life"
+            time.sleep(0.01)
     desk.exchange("site-1")
     assert site.greetings == 1
 
 
+@pytest.mark.slow  # it takes seconds by its nature
 def test_a_slow_link_that_is_busy_is_no_dead_one(pki):
     """A frame takes longer than the time after which silence would be asked about and the answer be overdue."""
     with (

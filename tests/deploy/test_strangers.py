@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import logging
 import random
@@ -20,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, given, settings
-from net_helpers import HELLO, LIMIT, PATIENCE, Desk, carrier, raw_call, refused, talker
+from net_helpers import HELLO, LIMIT, PATIENCE, PATIENT, Desk, carrier, raw_call, refused, talker
 
 from undrift.deploy.certs import AUTHORITY, CERTIFICATE, KEY, REVOKED, make_certificates, read_certificate, revoke
 from undrift.deploy.chunks import HEAD, chunks
@@ -34,6 +35,7 @@ from undrift.errors import InputError, UndriftError
 
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
+SOON = 0.3  # seconds that strangers are given
 
 
 @pytest.fixture(scope="module")
@@ -136,11 +138,19 @@ def test_plain_tcp(door, capfd):
         assert stranger.recv(1000) == b""
 
 
-def test_somebody_who_connects_and_says_nothing_at_all(door):
-    """Not even TLS: the connection is closed after a while."""
-    with socket.create_connection(("127.0.0.1", door.server.port)) as stranger:
-        stranger.settimeout(PATIENCE)
-        assert stranger.recv(1) == b""
+def test_somebody_who_connects_and_says_nothing_at_all(pki):
+    """Not even TLS: the connection is closed after a while, and who has come before is not disturbed."""
+    hasty = dataclasses.replace(PATIENT, hello=1.0)  # it holds for handshakes too, those of honest sites among them
+    with carrier(pki, times=hasty) as server, talker(server, pki / "site-1") as site:
+        desk = Desk(server)
+        desk.greeted("site-1")
+        desk.exchange("site-1")
+        before = site.greetings
+        with socket.create_connection(("127.0.0.1", server.port)) as stranger:
+            stranger.settimeout(PATIENCE)
+            assert stranger.recv(1) == b""
+        desk.exchange("site-1", b"still here")
+        assert site.greetings == before
 
 
 # ----- their certificates are good, they are not
@@ -232,20 +242,27 @@ def test_a_site_that_poses_as_another_is_still_itself(door):
 
 
 # ----- what they say is not what sites say
+def hurry(door, **times):
+    """Who connects from now on has less time than the honest site."""
+    door.server.times = dataclasses.replace(PATIENT, **times)
+
+
 def test_a_site_that_never_says_hello(door):
+    hurry(door, hello=SOON)
     error = refused(door.server.port, door.pki / "site-2", [])
     assert error.code() == grpc.StatusCode.ABORTED
-    assert lines(door, "the connection of site-2 is ended: it did not say hello within 1 s") == 1
+    assert lines(door, f"the connection of site-2 is ended: it did not say hello within {SOON:g} s") == 1
 
 
 def test_a_hello_that_dribbles(door):
     """A byte now and then, for ever: the time is that of the whole frame."""
     release = threading.Event()
+    hurry(door, hello=SOON)
 
     def outgoing():
         yield (1000).to_bytes(HEAD) + b"x"
         for _ in range(900):
-            if release.wait(0.1):
+            if release.wait(0.02):
                 return
             yield b"x"
 
@@ -257,13 +274,14 @@ def test_a_hello_that_dribbles(door):
         release.set()
         channel.close()
     assert refusal.value.code() == grpc.StatusCode.ABORTED
-    assert lines(door, "did not say hello within 1 s") == 1
+    assert lines(door, f"did not say hello within {SOON:g} s") == 1
 
 
 def test_a_frame_that_stops_in_the_middle(door):
+    hurry(door, stall=SOON)
     pieces = [*chunks(write(HELLO)), (1000).to_bytes(HEAD) + b"x"]
     assert refused(door.server.port, door.pki / "site-2", pieces).code() == grpc.StatusCode.ABORTED
-    assert lines(door, "a frame of its did not go on for 2 s") == 1
+    assert lines(door, f"a frame of its did not go on for {SOON:g} s") == 1
 
 
 @pytest.mark.parametrize(

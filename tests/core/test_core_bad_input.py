@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,9 +12,13 @@ from core_cases import CASES, least_squares_data, logistic_data, problem_of, qua
 import undrift as ud
 
 A, b = quadratic_data(0).A, quadratic_data(0).b
-P = problem_of(quadratic_data(0))
 rows, labels = logistic_data(0).A, logistic_data(0).b
 targets = least_squares_data(0).b
+
+
+@functools.cache
+def given():
+    return problem_of(quadratic_data(0))
 
 
 def fails(text):
@@ -149,19 +155,19 @@ def test_methods_and_oracles(make, text):
 @pytest.mark.parametrize("interpreter", [ud.run, ud.loopback])
 def test_runs(interpreter, arguments, text):
     with fails(text):
-        interpreter(ud.fedavg(eta=0.1), P, **{"rounds": 2, **arguments})
+        interpreter(ud.fedavg(eta=0.1), given(), **{"rounds": 2, **arguments})
 
 
 @pytest.mark.parametrize("interpreter", [ud.run, ud.loopback])
 def test_k_larger_than_d(interpreter):
     for method in (ud.fedlin(eta=0.1, up=ud.top_k(7)), ud.fedlin(eta=0.1, down=ud.random_k(7))):
         with fails("k must be between 1 and the dimension d = 6, got k = 7: choose a smaller k"):
-            interpreter(method, P, rounds=2)
+            interpreter(method, given(), rounds=2)
 
 
 def test_things_that_are_not_methods_or_problems():
     with fails(r"call the factory: ud.fedlin"):
-        ud.run(ud.fedlin, P, rounds=1)
+        ud.run(ud.fedlin, given(), rounds=1)
     with fails("a problem is what ud.problems"):
         ud.run(ud.fedlin(eta=0.1), A, rounds=1)
 

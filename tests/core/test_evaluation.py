@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -9,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from core_cases import DIM, WEIGHTS, squared_distance
-from test_population import CLIENTS, PROBLEMS
+from test_population import CLIENTS, KINDS, problem_named
 
 import undrift as ud
+from everyday import share
 from undrift import precision
 from undrift.problems.evaluation import Evaluation, summarise
 
@@ -32,25 +34,35 @@ def from_each_alone(problem: ud.problems.Problem, x: np.ndarray, reference: Any,
     """Played as messages: every client answers from `only(i)`, the server adds what it measures itself."""
     optimum = None if reference is None else reference.x
     with precision.scope(problem.dtype):
-        answers = []
-        for i in range(problem.clients):
-            alone = problem.only(i)
-            loss = alone.client(jax.tree.map(lambda leaf: leaf[0], alone.stack))
-            answers.append(loss.measure(jnp.asarray(x), optimum, per_client))
-        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *answers)
-        weights = jnp.asarray(problem.population.weights)
-        found = summarise(jnp.asarray(x), stacked, weights, reference, per_client)
+        answers = [answered(problem.only(i), x, optimum, per_client) for i in range(problem.clients)]
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *answers)
+        weights = problem.population.weights
+        found = jax.device_get(summarised(x, stacked, weights, reference, per_client))
         server = problem.server_data
         if server is not None:
-            found = found._replace(columns=found.columns | server.measure(jnp.asarray(x)))
-        return jax.device_get(found)
+            found = found._replace(columns=found.columns | jax.device_get(server.measure(jnp.asarray(x))))
+        return found
 
 
-@pytest.mark.parametrize("per_client", [False, True])
-@pytest.mark.parametrize("name", [*PROBLEMS, "pooled least squares", "pooled sampled network"])
-def test_compiled_evaluation_equals_the_exchange(name: str, per_client: bool) -> None:
-    problem = PROBLEMS[name.removeprefix("pooled ")]
-    problem = problem.pooled() if name.startswith("pooled ") else problem
+@functools.partial(jax.jit, static_argnums=3)
+def answered(alone: ud.problems.Problem, x: jax.Array, optimum: Any, per_client: bool) -> Any:
+    """What the only client of this problem says."""
+    loss = alone.client(jax.tree.map(lambda leaf: leaf[0], alone.stack))
+    return loss.measure(x, optimum, per_client)
+
+
+summarised = functools.partial(jax.jit, static_argnums=4)(summarise)
+CELLS = [
+    (name, per_client)
+    for name in (*KINDS, "pooled least squares", "pooled sampled network")
+    for per_client in (False, True)
+]
+
+
+@pytest.mark.parametrize("cell", share(CELLS, 0), ids=lambda cell: "{}-{}".format(*cell))
+def test_compiled_evaluation_equals_the_exchange(cell: tuple[str, bool]) -> None:
+    name, per_client = cell
+    problem = problem_named(name)
     x, reference = at(problem), problem.reference()
     a, b = evaluated(problem, x, reference, per_client), from_each_alone(problem, x, reference, per_client)
     tolerance = {"rtol": 1e-11} if problem.dtype == np.float64 else {"rtol": 2e-5, "atol": 1e-6}
@@ -66,7 +78,7 @@ def test_compiled_evaluation_equals_the_exchange(name: str, per_client: bool) ->
 
 @pytest.mark.parametrize("name", ["quadratic", "stepwise quadratic", "least squares", "wide least squares", "logistic"])
 def test_columns_against_numpy(name: str) -> None:
-    problem = PROBLEMS[name]
+    problem = problem_named(name)
     x, w = at(problem), np.asarray(problem.weights)
     alone = [problem.only(i) for i in range(CLIENTS)]
     losses, gradients = np.array([p.value(x) for p in alone]), np.array([p.gradient(x) for p in alone])
@@ -105,7 +117,7 @@ def _accuracies(problem: ud.problems.Problem, x: np.ndarray) -> dict[str, float]
 @pytest.mark.parametrize("per_client", [False, True])
 def test_the_gap_is_exact_near_the_minimiser(name: str, per_client: bool) -> None:
     """Where f(x) − f* is far below the rounding of f, the shares of the clients still add up to it."""
-    problem = PROBLEMS[name]
+    problem = problem_named(name)
     reference = problem.reference()
     off = 1e-12 * np.linalg.norm(reference.x) * np.eye(problem.dim)[0]
     moved = (reference.x + off) - reference.x  # what is left of it after rounding
@@ -120,11 +132,11 @@ def _hessian(problem: ud.problems.Problem) -> np.ndarray:
 
 
 def test_what_is_not_known_is_absent() -> None:
-    problem = PROBLEMS["custom"]
+    problem = problem_named("custom")
     assert list(problem.evaluation_shapes(None).columns) == [
         "loss", "grad_norm", "dissimilarity", *(f"loss_{kind}" for kind in STATISTICS)
     ]  # fmt: skip
-    network = PROBLEMS["sampled network"]
+    network = problem_named("sampled network")
     assert list(network.evaluation_shapes(None).columns) == ["loss", "test_loss", "accuracy"]
     assert network.evaluation_shapes(None).clients == {}
     asked = network.evaluation_shapes(None, per_client=True)
@@ -134,7 +146,7 @@ def test_what_is_not_known_is_absent() -> None:
 
 
 def test_networks_per_client() -> None:
-    problem = PROBLEMS["network"]
+    problem = problem_named("network")
     x = at(problem)
     found = evaluated(problem, x, None, per_client=True)
     with precision.scope(problem.dtype):

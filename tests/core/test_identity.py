@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -57,68 +58,74 @@ def custom(centre):
 
 
 AFTER_TENTH = float(np.nextafter(0.1, 1))
-PAIRS = {  # (method, problem, arguments) of a run, and of one that is not the same
-    "bare algorithm": ((scaled(1.0), problem()), (scaled(2.0), problem())),
+PAIRS = {  # (method, how its problem is made, arguments) of a run, and of one that is not the same
+    "bare algorithm": ((scaled(1.0), problem), (scaled(2.0), problem)),
     "steps function": (
-        (ud.fedavg(eta=0.1), problem(), {"steps": lambda t, key: 1 + t % 2}),
-        (ud.fedavg(eta=0.1), problem(), {"steps": lambda t, key: 1 + t % 3}),
+        (ud.fedavg(eta=0.1), problem, {"steps": lambda t, key: 1 + t % 2}),
+        (ud.fedavg(eta=0.1), problem, {"steps": lambda t, key: 1 + t % 3}),
     ),
     "rule of who takes part": (
-        (ud.fedavg(eta=0.1), problem(), {"participation": ud.plan.rule(lambda t, key: [t % 2], 1)}),
-        (ud.fedavg(eta=0.1), problem(), {"participation": ud.plan.rule(lambda t, key: [0], 1)}),
+        (ud.fedavg(eta=0.1), problem, {"participation": ud.plan.rule(lambda t, key: [t % 2], 1)}),
+        (ud.fedavg(eta=0.1), problem, {"participation": ud.plan.rule(lambda t, key: [0], 1)}),
     ),
     "number inside a solver": (
-        (ud.fedavg(eta=0.1, solver=optax.sgd(0.1, momentum=0.9)), problem()),
-        (ud.fedavg(eta=0.1, solver=optax.sgd(0.1, momentum=0.8)), problem()),
+        (ud.fedavg(eta=0.1, solver=optax.sgd(0.1, momentum=0.9)), problem),
+        (ud.fedavg(eta=0.1, solver=optax.sgd(0.1, momentum=0.8)), problem),
     ),
     "last digit of a number inside a solver": (
-        (ud.fedavg(eta=0.1, solver=optax.sgd(0.1)), problem()),
-        (ud.fedavg(eta=0.1, solver=optax.sgd(AFTER_TENTH)), problem()),
+        (ud.fedavg(eta=0.1, solver=optax.sgd(0.1)), problem),
+        (ud.fedavg(eta=0.1, solver=optax.sgd(AFTER_TENTH)), problem),
     ),
     "number inside a server's optimiser": (
-        (ud.fedavg(eta=0.1, server=optax.adam(0.1, b2=0.99)), problem()),
-        (ud.fedavg(eta=0.1, server=optax.adam(0.1, b2=0.999)), problem()),
+        (ud.fedavg(eta=0.1, server=optax.adam(0.1, b2=0.99)), problem),
+        (ud.fedavg(eta=0.1, server=optax.adam(0.1, b2=0.999)), problem),
     ),
     "keeping the solver": (
-        (ud.fedavg(eta=0.1, solver=optax.sgd(0.1, momentum=0.9)), problem()),
-        (ud.fedavg(eta=0.1, solver=optax.sgd(0.1, momentum=0.9), keep_solver=True), problem()),
+        (ud.fedavg(eta=0.1, solver=optax.sgd(0.1, momentum=0.9)), problem),
+        (ud.fedavg(eta=0.1, solver=optax.sgd(0.1, momentum=0.9), keep_solver=True), problem),
     ),
     "schedule": (
-        (ud.fedsgd(eta=lambda count: 0.1 / (1 + count)), problem()),
-        (ud.fedsgd(eta=lambda count: 0.1 / (2 + count)), problem()),
+        (ud.fedsgd(eta=lambda count: 0.1 / (1 + count)), problem),
+        (ud.fedsgd(eta=lambda count: 0.1 / (2 + count)), problem),
     ),
     "table of a schedule": (
-        (ud.fedsgd(eta=tabled([0.1, 0.2, 0.3])), problem()),
-        (ud.fedsgd(eta=tabled([0.1, 0.2, AFTER_TENTH])), problem()),
+        (ud.fedsgd(eta=tabled([0.1, 0.2, 0.3])), problem),
+        (ud.fedsgd(eta=tabled([0.1, 0.2, AFTER_TENTH])), problem),
     ),
     "schedule that is still the same number": (
-        (ud.fedsgd(eta=0.1), problem()),
-        (ud.fedsgd(eta=lambda count: 0.1 + 0.01 * count), problem()),
+        (ud.fedsgd(eta=0.1), problem),
+        (ud.fedsgd(eta=lambda count: 0.1 + 0.01 * count), problem),
     ),
-    "loss of the same name": ((ud.fedsgd(eta=0.1), custom([1.0, 2.0])), (ud.fedsgd(eta=0.1), custom([1.0, 3.0]))),
-    "weights": ((ud.fedsgd(eta=0.1), problem(weights=[1, 2])), (ud.fedsgd(eta=0.1), problem(weights=[1, 3]))),
+    "loss of the same name": (
+        (ud.fedsgd(eta=0.1), partial(custom, [1.0, 2.0])),
+        (ud.fedsgd(eta=0.1), partial(custom, [1.0, 3.0])),
+    ),
+    "weights": (
+        (ud.fedsgd(eta=0.1), partial(problem, weights=[1, 2])),
+        (ud.fedsgd(eta=0.1), partial(problem, weights=[1, 3])),
+    ),
     "what cohorts count": (
-        (ud.fedsgd(eta=0.1), problem(weights=[1, 2]), {"participation": ud.plan.uniform(1)}),
-        (ud.fedsgd(eta=0.1), problem(weights=[1, 2]), {"participation": ud.plan.uniform(1, renormalise=True)}),
+        (ud.fedsgd(eta=0.1), partial(problem, weights=[1, 2]), {"participation": ud.plan.uniform(1)}),
+        (ud.fedsgd(eta=0.1), partial(problem, weights=[1, 2]), {"participation": ud.plan.uniform(1, renormalise=True)}),
     ),
     "first direction": (
-        (ud.fedlin(eta=0.1, first_direction=[1.0]), problem()),
-        (ud.fedlin(eta=0.1, first_direction=[2.0]), problem()),
+        (ud.fedlin(eta=0.1, first_direction=[1.0]), problem),
+        (ud.fedlin(eta=0.1, first_direction=[2.0]), problem),
     ),
     "how fast clients and links are": (
-        (ud.fedsgd(eta=0.1), problem(), {"resources": ud.Resources.of(2, speeds=10.0)}),
-        (ud.fedsgd(eta=0.1), problem(), {"resources": ud.Resources.of(2, speeds=20.0)}),
+        (ud.fedsgd(eta=0.1), problem, {"resources": ud.Resources.of(2, speeds=10.0)}),
+        (ud.fedsgd(eta=0.1), problem, {"resources": ud.Resources.of(2, speeds=20.0)}),
     ),
     "noise": (
-        (ud.fedsgd(eta=0.1), problem(), {"oracle": ud.oracles.noisy(1.0)}),
-        (ud.fedsgd(eta=0.1), problem(), {"oracle": ud.oracles.noisy(2.0)}),
+        (ud.fedsgd(eta=0.1), problem, {"oracle": ud.oracles.noisy(1.0)}),
+        (ud.fedsgd(eta=0.1), problem, {"oracle": ud.oracles.noisy(2.0)}),
     ),
 }
 
 
-def identity(method, problem, arguments=None):
+def identity(method, make, arguments=None):
     """Of the run and of its plan, without playing it."""
-    run = ud.describe(method, problem, rounds=2, **(arguments or {}))
+    run = ud.describe(method, make(), rounds=2, **(arguments or {}))
     with precision.scope(run.population.dtype):
         return simulate._Simulation(run, None)._identity(), plan_identity(run.plan, 3)
 
@@ -135,10 +142,10 @@ def test_the_same_made_anew_is_the_same():
 
     def make():
         kept = ud.fedavg(eta=lambda count: 0.1 / (1 + count), solver=optax.sgd(0.1, momentum=0.9), keep_solver=True)
-        return kept, custom([1.0, 2.0]), {"steps": lambda t, key: 1 + t % 2, "stop": ud.stop.at(loss=1e-3)}
+        return kept, partial(custom, [1.0, 2.0]), {"steps": lambda t, key: 1 + t % 2, "stop": ud.stop.at(loss=1e-3)}
 
     assert identity(*make()) == identity(*make())
-    assert identity(scaled(1.0), problem()) == identity(scaled(1.0), problem())
+    assert identity(scaled(1.0), problem) == identity(scaled(1.0), problem)
 
 
 SCRIPT = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +28,20 @@ def whole_loss(x: Any, data: Any) -> Any:
     return jnp.sum((x - data) ** 2)
 
 
+KINDS = (
+    "quadratic",
+    "stepwise quadratic",
+    "least squares",
+    "wide least squares",
+    "logistic",
+    "custom",
+    "custom samples",
+    "network",
+    "sampled network",
+)
+
+
+@functools.cache
 def problems() -> dict[str, ud.problems.Problem]:
     """One of every kind; no number occurs twice in their data."""
     rng = np.random.default_rng(0)
@@ -53,8 +68,17 @@ def problems() -> dict[str, ud.problems.Problem]:
     }
 
 
-PROBLEMS = problems()
-EVERY_KIND = pytest.mark.parametrize("name", list(PROBLEMS))
+def problem_named(name: str) -> ud.problems.Problem:
+    """One of these problems, or one with all data in one place."""
+    found = problems()[name.removeprefix("pooled ")]
+    return found.pooled() if name.startswith("pooled ") else found
+
+
+EVERY_KIND = pytest.mark.parametrize("name", KINDS)
+
+
+def test_the_names_are_those_of_the_problems() -> None:
+    assert tuple(problems()) == KINDS
 
 
 def held(thing: Any, seen: set[int]) -> Iterator[np.ndarray]:
@@ -101,7 +125,7 @@ def sample_numbers(problem: ud.problems.Problem) -> list[set[float]]:
 
 @EVERY_KIND
 def test_a_client_holds_its_own_data_and_nobody_elses(name: str) -> None:
-    problem = PROBLEMS[name]
+    problem = problem_named(name)
     data = sample_numbers(problem)
     for i, size in enumerate(problem.sizes):
         alone = problem.only(i)
@@ -120,7 +144,7 @@ def test_a_client_holds_its_own_data_and_nobody_elses(name: str) -> None:
 
 @EVERY_KIND
 def test_a_client_holds_no_more_rows_than_it_has_samples(name: str) -> None:
-    problem = PROBLEMS[name]
+    problem = problem_named(name)
     d = {problem.dim, 3, 4, 5}  # axes that are not samples: parameters, classes, features, units
     for i, size in enumerate(problem.sizes):
         for array in held(problem.only(i), set()):
@@ -145,7 +169,7 @@ def test_the_search_finds_what_is_hidden() -> None:
 
 @EVERY_KIND
 def test_f_of_one_client_is_its_own(name: str) -> None:
-    problem = PROBLEMS[name]
+    problem = problem_named(name)
     rng = np.random.default_rng(1)
     x = rng.normal(size=problem.dim).astype(problem.dtype)
     with precision.scope(problem.dtype):
@@ -160,7 +184,7 @@ def test_f_of_one_client_is_its_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["quadratic", "least squares", "wide least squares", "logistic"])
 def test_optimum_and_constants_are_those_of_the_client(name: str) -> None:
-    problem = PROBLEMS[name]
+    problem = problem_named(name)
     assert problem.optimum is not None
     for i in (0, 4):
         alone = problem.only(i)
@@ -170,7 +194,7 @@ def test_optimum_and_constants_are_those_of_the_client(name: str) -> None:
 
 
 def test_given_constants_hold_for_every_client() -> None:
-    alone = PROBLEMS["custom"].only(2)
+    alone = problem_named("custom").only(2)
     assert alone.constants.L == 2.0
     assert alone.constants.per_client_mu.tolist() == [2.0]
     with pytest.raises(ud.InputError, match="the minimiser"):
@@ -180,13 +204,12 @@ def test_given_constants_hold_for_every_client() -> None:
 @pytest.mark.parametrize("client", [-1, CLIENTS, 1.5, "0"])
 def test_there_are_no_other_clients(client: Any) -> None:
     with pytest.raises(ud.InputError, match="clients are numbered 0 … 4"):
-        PROBLEMS["quadratic"].only(client)
+        problem_named("quadratic").only(client)
 
 
-@pytest.mark.parametrize("name", [*PROBLEMS, "pooled quadratic", "pooled network"])
+@pytest.mark.parametrize("name", [*KINDS, "pooled quadratic", "pooled network"])
 def test_a_population_holds_no_sample(name: str) -> None:
-    problem = PROBLEMS[name.removeprefix("pooled ")]
-    problem = problem.pooled() if name.startswith("pooled ") else problem
+    problem = problem_named(name)
     known = problem.population
     arrays = list(held(known, set()))
     assert {a.shape for a in arrays} <= {(problem.clients,)}
@@ -198,11 +221,10 @@ def test_a_population_holds_no_sample(name: str) -> None:
     assert known.default_oracle == problem.default_oracle
 
 
-@pytest.mark.parametrize("name", [*PROBLEMS, "pooled quadratic", "pooled network"])
+@pytest.mark.parametrize("name", [*KINDS, "pooled quadratic", "pooled network"])
 def test_a_population_traces_what_a_client_does(name: str) -> None:
     """Its shapes are those of the largest client, and give the shapes of its answers."""
-    problem = PROBLEMS[name.removeprefix("pooled ")]
-    problem = problem.pooled() if name.startswith("pooled ") else problem
+    problem = problem_named(name)
     known, largest = problem.population, problem.only(int(np.argmax(problem.sizes)))
     x = jax.ShapeDtypeStruct((known.dim,), known.dtype)
 
@@ -212,7 +234,7 @@ def test_a_population_traces_what_a_client_does(name: str) -> None:
     with precision.scope(known.dtype):
         gradient, answers = jax.eval_shape(asked, known.shared, known.row, x)
         row = jax.tree.map(lambda leaf: leaf[0], largest.stack)
-        real = largest.client(row).measure(jnp.zeros(known.dim, known.dtype), None)
+        real = jax.jit(lambda row, x: largest.client(row).measure(x, None))(row, np.zeros(known.dim, known.dtype))
     assert gradient.shape == (known.dim,)
     assert {k: (v.shape, v.dtype) for k, v in answers.items()} == {k: (v.shape, v.dtype) for k, v in real.items()}
     if not name.endswith("sampled network"):
@@ -225,7 +247,7 @@ def shapes(tree: Any) -> list[tuple[int, ...]]:
 
 
 def test_relative_weights() -> None:
-    unequal = PROBLEMS["quadratic"].population
+    unequal = problem_named("quadratic").population
     np.testing.assert_allclose(unequal.relative_weights, CLIENTS * np.array(WEIGHTS) / np.sum(WEIGHTS), rtol=1e-15)
     assert not unequal.equal_weights
     for clients in (3, 7, 49):  # 49 · (1/49) is not 1 in floating-point numbers
@@ -235,18 +257,18 @@ def test_relative_weights() -> None:
 
 
 def test_halves_of_a_population() -> None:
-    assert PROBLEMS["network"].population.halves == PROBLEMS["network"].halves
+    assert problem_named("network").population.halves == problem_named("network").halves
     with pytest.raises(ud.InputError, match="a logistic problem has none"):
-        PROBLEMS["logistic"].population.halves  # noqa: B018
+        problem_named("logistic").population.halves  # noqa: B018
 
 
 def test_a_population_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        PROBLEMS["logistic"].population.clients = 3  # type: ignore[misc]
+        problem_named("logistic").population.clients = 3  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("name", ["quadratic", "logistic", "sampled network"])
 def test_one_client_can_be_run(name: str) -> None:
-    alone = PROBLEMS[name].only(2)
+    alone = problem_named(name).only(2)
     history = ud.run(ud.fedavg(eta=0.05), alone, rounds=3, steps=2).history
     assert np.isfinite(history["loss"]).all()

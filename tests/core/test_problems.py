@@ -7,7 +7,6 @@ import importlib
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.optimize
 from core_cases import (
     CLIENTS,
     DIM,
@@ -101,6 +100,8 @@ def test_minimisers_against_scipy(weights):
     y = [np.where(r > 0, 1, -1) for r in b]
     w = np.full(CLIENTS, 1 / CLIENTS) if weights is None else W
     problem = ud.problems.logistic(A, y, l2=0.3, weights=weights)
+    import scipy.optimize
+
     found = scipy.optimize.minimize(lambda x: logistic_value(A, y, 0.3, w, x), np.zeros(DIM), tol=1e-12)
     np.testing.assert_allclose(problem.optimum.x, found.x, atol=1e-6)
     assert problem.optimum.value <= found.fun + 1e-14

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -16,11 +18,11 @@ L2 = 0.3
 class Naive:
     """Component gradients of four clients, one Python loop each."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, sizes: list[int] = SIZES) -> None:
         rng = np.random.default_rng(1)
         self.kind = kind
-        self.A = [rng.normal(size=(n, DIM)) for n in SIZES]
-        self.b = [rng.normal(size=n) for n in SIZES]
+        self.A = [rng.normal(size=(n, DIM)) for n in sizes]
+        self.b = [rng.normal(size=n) for n in sizes]
 
     def problem(self) -> ud.problems.Problem:
         if self.kind == "least squares":
@@ -81,14 +83,16 @@ class Naive:
 LISTED = [2, 0, 1, 3]
 
 
+OFTEN = [("least squares", 1, None), ("logistic", 2, LISTED), ("custom", 2, None)]
+SELDOM = [
+    case
+    for case in itertools.product(("least squares", "logistic", "custom"), (1, 2), (None, LISTED))
+    if case not in OFTEN
+]
+
+
 @pytest.mark.parametrize(
-    ("kind", "batch", "order"),
-    [(kind, batch, None) for kind in ("least squares", "logistic", "custom") for batch in (1, 2)]
-    + [("least squares", 2, LISTED), ("custom", 1, LISTED)]
-    + [
-        pytest.param(*case, LISTED, marks=pytest.mark.slow)
-        for case in (("least squares", 1), ("logistic", 1), ("logistic", 2), ("custom", 2))
-    ],
+    ("kind", "batch", "order"), OFTEN + [pytest.param(*case, marks=pytest.mark.slow) for case in SELDOM]
 )
 def test_iterates_equal_the_naive_loop(kind: str, batch: int, order: list[int] | None) -> None:
     naive = Naive(kind)
@@ -113,22 +117,40 @@ def test_a_round_costs_components_plus_steps_minus_one_against_steps_times_compo
     assert np.diff(lin["component_gradients"]).tolist() == [10 * sum(SIZES)] * 3
 
 
-@pytest.mark.parametrize("order", ["cyclic", "reshuffled", lambda refresh, count, round, client: refresh * 2 + round])
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param("cyclic", marks=pytest.mark.slow),
+        "reshuffled",
+        lambda refresh, count, round, client: refresh * 2 + round,
+    ],
+)
 def test_every_order_arrives_at_the_minimiser(order: object) -> None:
     problem = Naive("logistic").problem()
     result = ud.run(ud.fedtrack(eta=0.01, order=order), problem, rounds=600, steps=12)
     np.testing.assert_allclose(result.x, problem.optimum.x, atol=1e-7)
 
 
-def test_message_passing_agrees() -> None:
-    problem = Naive("logistic").problem()
-    for arguments in ({}, {"participation": ud.plan.uniform(2), "failures": 0.2}):
-        a, b = (
-            f(ud.fedtrack(eta=0.01, order="reshuffled"), problem, rounds=4, steps=5, **arguments)
-            for f in (ud.run, ud.loopback)
-        )
-        np.testing.assert_allclose(a.x, b.x, rtol=1e-12)
-        assert a.history["gradients"].tolist() == b.history["gradients"].tolist()
+SOME: dict[str, object] = {"participation": ud.plan.uniform(2), "failures": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "arguments"),
+    [
+        ([7, 4, 7, 4], SOME),  # message passing compiles for every size
+        pytest.param(SIZES, SOME, marks=pytest.mark.slow),
+        pytest.param(SIZES, {}, marks=pytest.mark.slow),
+    ],
+    ids=["two sizes, some", "some", "all"],
+)
+def test_message_passing_agrees(sizes: list[int], arguments: dict[str, object]) -> None:
+    problem = Naive("logistic", sizes).problem()
+    a, b = (
+        f(ud.fedtrack(eta=0.01, order="reshuffled"), problem, rounds=4, steps=5, **arguments)
+        for f in (ud.run, ud.loopback)
+    )
+    np.testing.assert_allclose(a.x, b.x, rtol=1e-12)
+    assert a.history["gradients"].tolist() == b.history["gradients"].tolist()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from everyday import only
 from foreign import BUILT_IN, COUNT, INPUTS, LIBRARIES, OUTPUTS, RATE, built_in_x
 
 CLIENTS, SAMPLES = 3, 36
@@ -44,8 +45,12 @@ def from_built_in(library: Any, p: ud.problems.Network, x: np.ndarray) -> np.nda
     return theirs
 
 
+SELDOM = [("nnx", "fedlin"), ("equinox", "fedavg"), ("haiku", "fedlin")]
+
+
 @pytest.mark.parametrize(
-    ("name", "method"), [("linen", "fedavg"), ("nnx", "fedlin"), ("equinox", "fedavg"), ("haiku", "fedlin")]
+    ("name", "method"),
+    [("linen", "fedavg"), ("nnx", "fedavg"), *(pytest.param(*case, marks=pytest.mark.slow) for case in SELDOM)],
 )
 def test_training_a_module_is_training_the_built_in_network(name: str, method: str) -> None:
     library = LIBRARIES[name]
@@ -61,6 +66,7 @@ def test_training_a_module_is_training_the_built_in_network(name: str, method: s
     np.testing.assert_allclose(result.history["accuracy"][-1], accuracy, rtol=1e-6)
 
 
+@pytest.mark.slow  # every day with a built-in model: test_network.py
 @pytest.mark.parametrize("name", ["linen", "equinox"])
 def test_dropout_draws_the_same_in_messages_as_in_the_simulation(name: str) -> None:
     p = problem(LIBRARIES[name].make(RATE))
@@ -117,8 +123,9 @@ def test_whole_numbers_reach_an_embedding() -> None:
     assert ud.problems.network(ud.models.mlp((), 4, (6,)), pixels, parts).shared["x"].dtype == "float32"
 
 
-def test_the_character_model_learns_whole_and_cut() -> None:
-    model = ud.models.char_lstm(5, (6,), embedding=3, hidden=4)
+@pytest.mark.parametrize("layers", only([1, 2], {1}))
+def test_the_character_model_learns_whole_and_cut(layers: int) -> None:
+    model = ud.models.char_lstm(5, (6,), embedding=3, hidden=4, layers=layers)
     parts = np.array_split(np.arange(30), 3)
     text = reading()[0], reading()[0][:, -1]
     cut, whole = (ud.problems.network(model, text, parts, batch=5, cut=cut) for cut in (2, None))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from everyday import only
 from undrift.theory import stability
 from undrift_papers import fedlin_distortion, fedlin_fedsplit, fedlin_lower, fedlin_memory, fedlin_price
 from undrift_papers import fedlin_fixed_point as fixed_point
@@ -22,8 +23,8 @@ from undrift_papers.registry import all_items
 from undrift_papers.reproduce import reproduce
 from undrift_papers.store import Store
 
-FAST = ("fedlin/thm5", "fedlin/prop1", "fedlin/appendixJ")
-SLOW = ("fedlin/table1", "fedlin/eq9", "fedlin/thm7", "fedlin/fixed-point")
+FAST = ("fedlin/thm5",)
+SLOW = ("fedlin/prop1", "fedlin/appendixJ", "fedlin/table1", "fedlin/eq9", "fedlin/thm7", "fedlin/fixed-point")
 DRAWN = ("fedtrack/cost",)  # medians over draws, of which quick scale has too few to decide as the paper's scale does
 REFUTED = {
     "fedlin/table1": {"that of SCAFFOLD does not"},
@@ -52,7 +53,7 @@ def test_all_are_there_and_have_all_they_ask_for():
 
 
 @pytest.mark.computes
-@pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+@pytest.mark.parametrize("name", only([*FAST, *SLOW], FAST))
 def test_decided_as_they_should_at_quick_scale(name, tmp_path):
     made = reproduce(all_items()[name], Store(tmp_path), "quick")
     assert made.scale == "quick"

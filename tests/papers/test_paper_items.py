@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from everyday import only
 from undrift_papers.registry import all_items
 from undrift_papers.reproduce import reproduce
 from undrift_papers.store import Store
-
-pytestmark = pytest.mark.computes
 
 CONVEX = (
     *(f"fedlin/fig{n}" for n in range(1, 9)),
@@ -23,10 +22,8 @@ REFUTED = {
 }
 
 
-LONG = (*(f"fedlin/fig{n}" for n in (2, 3, 4, 6, 7, 8)), "ssl/fig4", "fedavg/fig5")
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in CONVEX])
+@pytest.mark.computes
+@pytest.mark.parametrize("name", only(CONVEX, {"fedlin/fig1", "fedavg/fig3", "fedtrack/thm2"}))
 def test_claims_at_full_size(name, tmp_path):
     item, store = all_items()[name], Store(tmp_path)
     made = reproduce(item, store, "quick")
@@ -43,6 +40,7 @@ def test_claims_at_full_size(name, tmp_path):
     assert not reproduce(item, store, "paper").fresh, "both scales are the same result"
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 def test_the_floors_of_private_methods(tmp_path):
     made = reproduce(all_items()["beyond/private"], Store(tmp_path), "paper")
@@ -55,6 +53,7 @@ def test_partitions_of_figure_5_on_embedded_data(tmp_path):
     assert (made.folder / "page.html").exists()
 
 
+@pytest.mark.computes
 @pytest.mark.slow
 def test_scaffnew_against_the_others_on_a_few_problems(tmp_path):
     made = reproduce(all_items()["beyond/scaffnew"], Store(tmp_path), "quick")

@@ -11,6 +11,8 @@ from test_message_passing import agree
 from test_methods_against_references import same_iterates
 
 import undrift as ud
+from counts import costs
+from everyday import only, share
 
 DIFFERENCE = ud.top_k(2, memory="difference")
 RANDOM = ud.random_k(3, memory="difference")
@@ -42,7 +44,7 @@ EVERY_ROUND = {
 HARD = {"participation": ud.plan.uniform(3), "failures": 0.3}
 
 
-@pytest.mark.parametrize("name", {**ANYWHERE, **EVERY_ROUND})
+@pytest.mark.parametrize("name", share({**ANYWHERE, **EVERY_ROUND}, 0, of=4, always=("all four links",)))
 def test_everyone_in_every_round(name):
     settings = {**ANYWHERE, **EVERY_ROUND}[name]
     for seed, steps in enumerate((UNEQUAL, changing)):
@@ -50,7 +52,7 @@ def test_everyone_in_every_round(name):
         same_iterates(ud.fedlin(0.02, **settings), lambda w: beyond.fedlin(w, 0.02, **settings), data, steps=steps)
 
 
-@pytest.mark.parametrize("name", ANYWHERE)
+@pytest.mark.parametrize("name", share(ANYWHERE, 1))
 def test_cohorts_and_silence(name):
     settings = ANYWHERE[name]
     for seed, steps in enumerate((UNEQUAL, ud.plan.random_steps(1, 5))):
@@ -68,7 +70,9 @@ def test_a_client_that_is_drawn_twice_counts_once_in_the_table():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["table", "one exchange, table", "difference, one exchange"])
+@pytest.mark.parametrize(
+    "name", only(["table", "one exchange, table", "difference, one exchange"], {"difference, one exchange"})
+)
 def test_noisy_gradients_share_their_draws_with_the_reference(name):
     settings = ANYWHERE[name]
     same_iterates(
@@ -77,31 +81,39 @@ def test_noisy_gradients_share_their_draws_with_the_reference(name):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"table": True}, {"up": DIFFERENCE}, {"up": DIFFERENCE, "table": True}, {"up": ud.top_k(3), "down": ud.top_k(3)}],
-    ids=str,
-)
-def test_fedtrack(settings):
-    for plan in ({}, HARD):
-        for data in (least_squares_data(0, weights=WEIGHTS), logistic_data(1)):
-            same_iterates(
-                ud.fedtrack(0.004, **settings), lambda w: beyond.fedtrack(w, 0.004, **settings), data, steps=UNEQUAL, **plan
-            )  # fmt: skip
+TRACK = {
+    "table": {"table": True},
+    "difference": {"up": DIFFERENCE},
+    "difference, table": {"up": DIFFERENCE, "table": True},
+    "error feedback on both links": {"up": ud.top_k(3), "down": ud.top_k(3)},
+}
+TRACKED = [
+    (name, who, data) for name in TRACK for who in ("everyone", "cohorts") for data in ("least squares", "logistic")
+]
 
 
-@pytest.mark.parametrize("name", ANYWHERE)
+@pytest.mark.parametrize("played", share(TRACKED, 1, of=5), ids="-".join)
+def test_fedtrack(played):
+    name, who, kind = played
+    settings, plan = TRACK[name], {} if who == "everyone" else HARD
+    data = least_squares_data(0, weights=WEIGHTS) if kind == "least squares" else logistic_data(1)
+    same_iterates(
+        ud.fedtrack(0.004, **settings), lambda w: beyond.fedtrack(w, 0.004, **settings), data, steps=UNEQUAL, **plan
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", share(ANYWHERE, 2, of=5))
 def test_message_passing_plays_the_same(name):
     agree(ud.fedlin(eta=0.05, **ANYWHERE[name]), problem_of(logistic_data(0, WEIGHTS)), **PARTIAL)
 
 
-@pytest.mark.parametrize("name", EVERY_ROUND)
+@pytest.mark.parametrize("name", only(EVERY_ROUND, {"x down, random"}))
 def test_message_passing_plays_the_same_in_every_round(name):
     agree(ud.fedlin(eta=0.05, **EVERY_ROUND[name]), problem_of(logistic_data(0, WEIGHTS)), steps=UNEQUAL)
 
 
 @pytest.mark.parametrize(
-    "settings", [{"table": True}, {"up": DIFFERENCE, "table": True}, {"down": DIFFERENCE}], ids=str
+    "settings", share([{"table": True}, {"up": DIFFERENCE, "table": True}, {"down": DIFFERENCE}], 1), ids=str
 )
 def test_message_passing_plays_fedtrack_the_same(settings):
     plan = {"steps": UNEQUAL} if "down" in settings else PARTIAL
@@ -109,13 +121,18 @@ def test_message_passing_plays_fedtrack_the_same(settings):
 
 
 # ----- links of other methods
-@pytest.mark.parametrize("plan", [{}, HARD], ids=["everyone", "cohorts"])
-@pytest.mark.parametrize(
-    ("up", "down"),
-    [(DIFFERENCE, None), (None, DIFFERENCE), (RANDOM, ud.random_k(2, memory="difference")), (ud.top_k(2), DIFFERENCE)],
-    ids=["up", "down", "both, random", "error feedback up"],
-)
-def test_differences_around_fedavg(up, down, plan):
+AROUND = {
+    "up": (DIFFERENCE, None),
+    "down": (None, DIFFERENCE),
+    "both, random": (RANDOM, ud.random_k(2, memory="difference")),
+    "error feedback up": (ud.top_k(2), DIFFERENCE),
+}
+AROUND_ALL = [(links, who) for links in AROUND for who in ("everyone", "cohorts")]
+
+
+@pytest.mark.parametrize("played", share(AROUND_ALL, 2), ids="-".join)
+def test_differences_around_fedavg(played):
+    (up, down), plan = AROUND[played[0]], {} if played[1] == "everyone" else HARD
     data = logistic_data(0, WEIGHTS)
     method = ud.compressed(ud.fedavg(eta=0.05), up=up, down=down)
     world = ref.World(
@@ -174,19 +191,23 @@ def ends(method, problem, rounds=1500, **plan):
     return ud.run(method, problem, rounds=rounds, steps=TAU, record_every=rounds, **plan).history["sq_distance"][-1]
 
 
-@pytest.mark.parametrize("share", [0.2, 1.0])
-@pytest.mark.parametrize(
-    "settings",
-    [{"table": True}, {"table": True, "correction": "kept"}, {"table": True, "exchanges": 1}],
-    ids=["fresh", "kept", "one exchange"],
-)
-def test_a_table_arrives_under_partial_participation_where_the_paper_does_not(hetero, settings, share):
+TABLES = {
+    "fresh": {"table": True},
+    "kept": {"table": True, "correction": "kept"},
+    "one exchange": {"table": True, "exchanges": 1},
+}
+ARRIVALS = [(name, step) for name in TABLES for step in (0.2, 1.0)]  # of step / L
+
+
+@pytest.mark.parametrize("arrival", only(ARRIVALS, {("fresh", 0.2), ("fresh", 1.0)}), ids=lambda a: f"{a[0]}-{a[1]}")
+def test_a_table_arrives_under_partial_participation_where_the_paper_does_not(hetero, arrival):
     problem, L = hetero
-    few = ud.plan.uniform(4)
-    assert ends(ud.fedlin(share / L), problem, participation=few) > 1e-2
-    assert ends(ud.fedlin(share / L, **settings), problem, participation=few) < 1e-24
+    (name, step), few = arrival, ud.plan.uniform(4)
+    assert ends(ud.fedlin(step / L), problem, participation=few) > 1e-2
+    assert ends(ud.fedlin(step / L, **TABLES[name]), problem, participation=few) < 1e-24
 
 
+@pytest.mark.slow
 def test_differences_leave_no_floor_where_error_feedback_does(hetero):
     problem, L = hetero
     assert ends(ud.fedlin(0.25 / L, up=ud.top_k(2)), problem) > 1e-4
@@ -211,7 +232,7 @@ def test_one_exchange_is_scaffolds_option_1_with_first_gradients():
     np.testing.assert_allclose(ours.x, theirs.x, rtol=1e-10)
 
 
-@pytest.mark.parametrize("settings", [{}, {"table": True}, {"up": DIFFERENCE, "table": True}], ids=str)
+@pytest.mark.parametrize("settings", share([{}, {"table": True}, {"up": DIFFERENCE, "table": True}], 2), ids=str)
 def test_a_first_direction_stands_for_every_gradient_until_it_is_heard_of(settings):
     """So that the first steps are corrected by G_i − g_1 + g_1 = G_i: FedAvg's."""
     problem = problem_of(logistic_data(0))
@@ -230,10 +251,10 @@ def test_where_nobody_misses_a_round_a_table_changes_nothing():
 
 def test_bytes_and_gradients():
     problem, vector, top = problem_of(logistic_data(0)), 8 * DIM, 2 * 8 + 1
-    few = {"rounds": 4, "steps": 3, "participation": ud.plan.uniform(2)}
+    few = {"steps": 3, "participation": ud.plan.uniform(2)}
 
     def spent(**settings):
-        h = ud.run(ud.fedlin(0.05, **settings), problem, **few).history
+        h = costs(ud.fedlin(0.05, **settings), problem, 4, **few)
         return [int(np.diff(h[name])[1:].max()) // 2 for name in ("bytes_up", "bytes_down", "gradients")]
 
     assert spent(table=True) == [2 * vector, 3 * vector, 3 + 1]

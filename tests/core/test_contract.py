@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from core_cases import CASES, CLIENTS, DIM, PARTIAL, UNEQUAL, WEIGHTS, logistic_data, problem_of, told
+from references import full_gradient
 
 import undrift as ud
+from everyday import only, share
 from undrift import precision
 from undrift.engine.interpret import Context, Members, everyone, play
 from undrift.engine.layout import lay_out
@@ -28,13 +30,10 @@ def test_the_table_covers_every_method():
     assert set(ud.METHODS) <= covered | NOT_OF_THIS_TABLE, "a new method needs a row in core_cases.CASES"
 
 
-OFTEN = ("fedavg", "fedlin", "fedtrack", "sequential_fl")  # the rest in `make slow`
-EVERY_METHOD = [
-    name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in CASES if name in ud.METHODS
-]
+BY_NAME = [name for name in CASES if name in ud.METHODS]
 
 
-@pytest.mark.parametrize("name", EVERY_METHOD)
+@pytest.mark.parametrize("name", only(BY_NAME, {"fedlin", "sequential_fl"}))
 def test_float32_is_kept(name):
     method = CASES[name].make(ETA)
     result = ud.run(method, problem_of(logistic_data(0), np.float32), rounds=3, **told(method, steps=2))
@@ -43,7 +42,7 @@ def test_float32_is_kept(name):
     assert np.all(np.isfinite(result.x))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", share(CASES, 0))
 def test_history_and_bytes(name):
     """rounds + 1 values, index 0 before round 1, costs as running totals of sizes computed by hand."""
     case, problem, rounds = CASES[name], problem_of(logistic_data(0, WEIGHTS)), 5
@@ -77,12 +76,13 @@ def drift_is_zero_for_equal_clients_alone(case, drift):
     data = logistic_data(0)
     twins = ud.problems.logistic(np.repeat(data.A[:1], CLIENTS, 0), np.repeat(data.b[:1], CLIENTS, 0), l2=0.1)
     method = case.make(ETA)
-    apart = ud.run(method, twins, rounds=4, keep_iterates=True, **told(method, steps=3)).history["drift"]
+    steps = lambda t, key: 3  # noqa: E731 (a function: the program of unequal steps plays these)
+    apart = ud.run(method, twins, rounds=4, keep_iterates=True, **told(method, steps=steps)).history["drift"]
     np.testing.assert_allclose(apart, 0, atol=1e-13)
     assert np.all(drift[1:] > 1e-4) == case.parallel
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", share(CASES, 1))
 def test_one_compilation_for_all_numbers_seeds_rounds_and_data(name):
     make = CASES[name].make
     plan = told(make(ETA), **PARTIAL)
@@ -123,7 +123,7 @@ def members(*answered: bool) -> Members:
     return Members(jnp.array([3, 0, 4]), jnp.array([2, 1, 3]), jnp.array(answered))
 
 
-@pytest.mark.parametrize("name", FEDERATED)
+@pytest.mark.parametrize("name", share(FEDERATED, 2))
 def test_nothing_of_a_silent_client_changes(name):
     problem = problem_of(logistic_data(0, WEIGHTS))
     with precision.scope("float64"):
@@ -148,10 +148,9 @@ def test_drift_and_dissimilarity_by_hand():
     """FedAvg's drift is mean_i ‖y_i − mean y‖, by hand."""
     data = logistic_data(0)
     problem = problem_of(data)
-    history = ud.run(ud.fedsgd(eta=ETA), problem, rounds=1).history
+    history = ud.run(ud.fedsgd(eta=ETA), problem, rounds=1, steps=UNEQUAL, keep_iterates=True).history
     drift = ud.run(ud.fedavg(eta=ETA), problem, rounds=1, steps=1).history["drift"][1]
-    with precision.scope("float64"):
-        gradients = np.asarray(problem.each(lambda f: f.gradient(jnp.zeros(DIM))))
+    gradients = np.array([full_gradient(data, i, np.zeros(DIM)) for i in range(CLIENTS)])
     off = gradients - gradients.mean(axis=0)
     assert drift == pytest.approx(ETA * np.mean(np.linalg.norm(off, axis=1)), rel=1e-12)
     assert history["dissimilarity"][0] == pytest.approx(np.max(np.linalg.norm(off, axis=1)), rel=1e-12)

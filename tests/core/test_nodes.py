@@ -14,6 +14,7 @@ from core_cases import told
 from twins import linear_layers, network_data, network_problem
 
 import undrift as ud
+from everyday import only
 from undrift import precision
 from undrift.engine.loopback import Direct
 from undrift.engine.nodes import ClientNode, ServerNode
@@ -139,7 +140,10 @@ def test_every_method_is_here():
     assert set(ud.METHODS) <= set(METHODS)
 
 
-@pytest.mark.parametrize("name", METHODS)
+OFTEN = {"fednova", "mime", "fedlin table", "sequential_fl", "gd", "sflv1", "iag compressed"}
+
+
+@pytest.mark.parametrize("name", only(METHODS, OFTEN))
 def test_nodes_play_the_run_and_hold_nothing_of_anyone_else(name):
     method, given = METHODS[name], problem_of(name)
     partial = {} if method.recipe.centralised or name in (*SPLIT, "fedlin", "fedtrack") else PARTIAL

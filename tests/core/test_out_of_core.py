@@ -11,6 +11,7 @@ import pytest
 from core_cases import CASES, PARTIAL, WEIGHTS, least_squares_data, logistic_data, problem_of, told
 
 import undrift as ud
+from everyday import only, share
 from processes import ended, process, wait_for_line
 from undrift import files, memory
 from undrift.engine import outofcore, rows, simulate, table
@@ -49,7 +50,10 @@ def test_a_start_that_fills_slots_is_refused(name, tmp_path):
         ud.run(method, problem_of(logistic_data(0, WEIGHTS)), **told(method, **ARGUMENTS), store=tmp_path)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in (*IN_ONE_PLACE, *FILLS_SLOTS)])
+IN_FILES = [name for name in CASES if name not in (*IN_ONE_PLACE, *FILLS_SLOTS)]
+
+
+@pytest.mark.parametrize("name", only(IN_FILES, {"fedavg", "scaffold", "scaffnew", "fedlin compressed"}))
 def test_the_numbers_of_a_run_in_memory(name, tmp_path):
     method, problem = CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS))
     assert streamed.Streamed(problem, None, False).rows == 2
@@ -70,7 +74,7 @@ def test_split_learning_keeps_its_slots_there(tmp_path):
         same(ud.run(method, problem, **arguments, store=tmp_path), whole, rtol=1e-5)
 
 
-@pytest.mark.parametrize("who", [None, ud.plan.uniform(3, replace=True), ud.plan.weighted(2)])
+@pytest.mark.parametrize("who", share([None, ud.plan.uniform(3, replace=True), ud.plan.weighted(2)], 1))
 def test_whoever_takes_part(who, tmp_path):
     problem = problem_of(logistic_data(1, WEIGHTS))
     arguments = {"rounds": 6, "steps": 2, "record_every": 5, "participation": who}

@@ -11,6 +11,7 @@ import pytest
 from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of, told
 
 import undrift as ud
+from everyday import only, share
 from processes import ended, go_on, process, wait_for_line
 from undrift import files
 from undrift.engine import simulate
@@ -39,7 +40,7 @@ def stop_after(chunks: int):
     return observe
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", share(CASES, 2))
 def test_stopped_and_resumed_equals_uninterrupted(name, tmp_path, monkeypatch):
     method, problem = CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS))
     arguments = told(method, **ARGUMENTS)
@@ -126,7 +127,10 @@ def whole_run(tmp_path_factory):
     return folder / "whole.npz"
 
 
-@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda b: b.name)
+BLOWS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("blow", only(BLOWS, {signal.SIGKILL, signal.SIGTERM}), ids=lambda b: b.name)
 def test_killed_and_resumed_in_another_process_equals_uninterrupted(blow, whole_run, tmp_path):
     with start(tmp_path, "broken", 40) as made:
         wait_for_line(made, "here")

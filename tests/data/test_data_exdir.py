@@ -162,4 +162,4 @@ def test_clients_of_a_class_that_cannot_be() -> None:
     with pytest.raises(data.PartitionError, match=r"min_clients=5 cannot be reached: .* Take min_clients <= 4"):
         data.exdir(labels, 20, 1, 1.0, min_clients=5)
     with pytest.raises(data.PartitionError, match="in 1000 selections of classes some class always had fewer than"):
-        data.exdir(np.repeat(np.arange(20), 10), 100, 1, 1.0, min_clients=5)
+        data.exdir(np.repeat(np.arange(10), 10), 50, 1, 1.0, min_clients=5)

@@ -15,7 +15,7 @@ from undrift.errors import InputError
 
 
 def start(model, batch=2):
-    params = model.init(jax.random.key(1))
+    params = jax.jit(model.init)(jax.random.key(1))
     shape = (batch, *model.input)
     if model.tokens:
         return params, jax.random.randint(jax.random.key(2), shape, 0, model.vocabulary)
@@ -134,8 +134,10 @@ def test_group_norm_is_that_of_flax():
     assert params.weight.shape == params.bias.shape == (6,)
     x = jax.random.normal(jax.random.key(0), (6, 5, 4, 2)) * 3 + 1
     weight, bias = jnp.arange(6.0), jnp.arange(6.0) - 2
-    ours = layer.apply(models.Affine(weight, bias), x).transpose(3, 1, 2, 0)
-    theirs = nn.GroupNorm(3, epsilon=1e-5).apply({"params": {"scale": weight, "bias": bias}}, x.transpose(3, 1, 2, 0))
+    ours = jax.jit(layer.apply)(models.Affine(weight, bias), x).transpose(3, 1, 2, 0)
+    theirs = jax.jit(nn.GroupNorm(3, epsilon=1e-5).apply)(
+        {"params": {"scale": weight, "bias": bias}}, x.transpose(3, 1, 2, 0)
+    )
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
@@ -158,7 +160,7 @@ def test_the_character_model_is_an_embedding_two_lstms_and_a_dense_layer():
             states.append(h)
         x = np.stack(states, axis=1)
     expected = x[:, -1] @ dense.weight.T + dense.bias
-    np.testing.assert_allclose(model.apply(params, text), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(model.apply)(params, text), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

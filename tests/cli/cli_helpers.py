@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-SMALL = ["--problem", "quadratic:clients=4,dim=6", "--rounds", "12", "--steps", "3"]
+# Tests that are not about the problem share one of these, and with it compiled programs.
+QUADRATIC = "quadratic:clients=4,dim=6"
+NETWORK = "network:clients=4,partition=exdir:classes=5,alpha=10,batch=8"
+SMALL = ["--problem", QUADRATIC, "--rounds", "12", "--steps", "3"]
 
 # The command line, but after it has saved a checkpoint for the first time it says so and waits for a line of input.
 WAITING = """

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from cli_helpers import Said
+from matplotlib.figure import Figure
 
 from undrift.cli import main
 
@@ -25,3 +26,9 @@ def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_
         return Said(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture
+def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are drawn in no time: what they show is not the matter here."""
+    monkeypatch.setattr("undrift.report.figures._panels", lambda *_: lambda: Figure(figsize=(1, 1)))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 
-PROBLEM = ["--problem", "quadratic:clients=3,dim=4,heterogeneity=5"]
+from cli_helpers import QUADRATIC
+
+PROBLEM = ["--problem", f"{QUADRATIC},heterogeneity=5"]
 QUICK = ["advise", *PROBLEM, "--steps", 1, 5, "--method", "fedsgd", "fedlin"]
 
 

@@ -21,7 +21,7 @@ from undrift.studies.study import read_study, study_from
 HOSPITALS = Path(__file__).parents[2] / "examples" / "hospitals"
 
 
-def test_the_worst_hospital_is_named_everywhere(cli):
+def test_the_worst_hospital_is_named_everywhere(cli, quick_figures):
     said = cli("run", HOSPITALS / "study.toml", "--rounds", 60, "--out", "r")
     assert said.code == 0, said.err
     assert "worst client: va, 77.3 % right" in said.err
@@ -55,7 +55,7 @@ def test_a_run_records_few_clients_unasked_and_many_not(cli):
     assert cli("run", "--method", "fedlin", *SMALL, "--no-figures", "--out", "few").code == 0
     assert read_study("few/study.toml").run["per_client"] is True
     many = ["--problem", "quadratic:clients=101,dim=2", "--rounds", 2, "--steps", 1]
-    said = cli("run", "--method", "fedlin", *many, "--no-figures", "--out", "many")
+    said = cli("run", "--method", "fedsgd", *many, "--no-figures", "--out", "many")
     assert said.code == 0
     assert read_study("many/study.toml").run["per_client"] is None
     assert "5 worst of 101, median, best" in " ".join(said.out.split())

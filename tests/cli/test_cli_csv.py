@@ -18,7 +18,7 @@ from undrift.studies.scikit import to_scikit_learn
 from undrift.studies.study import read_study
 
 HOSPITALS = Path(__file__).parents[2] / "examples" / "hospitals" / "data"
-ROUNDS = ("--method", "fedlin", "--rounds", "3", "--steps", "2", "--no-figures", "--out", "r")
+ROUNDS = ("--method", "fedsgd", "--rounds", "3", "--steps", "2", "--no-figures", "--out", "r")
 
 
 def patients(seed: int = 0, rows: int = 60) -> str:
@@ -111,7 +111,7 @@ def test_paths_of_a_study_are_relative_to_it(cli):
     Path("studies/data").mkdir(parents=True)
     Path("studies/data/a.csv").write_text("x,ill\n1,0\n2,1\n3,0\n")
     Path("studies/data/b.csv").write_text("ill,x\n1,4\n0,2\n")
-    words = '\nlabel = "ill"\n[run]\nrounds = 2\n[[method]]\nname = "fedlin"\n'
+    words = '\nlabel = "ill"\n[run]\nrounds = 2\n[[method]]\nname = "fedsgd"\n'
     for number, path in enumerate(('"data"', '"data/*.csv"', '["data/a.csv", "data/b.csv"]')):
         Path("studies/s.toml").write_text(f'[problem]\nname = "csv"\npath = {path}{words}')
         assert cli("run", "studies/s.toml", "--no-figures", "--out", f"r{number}").code == 0
@@ -125,7 +125,7 @@ def test_paths_of_a_study_are_relative_to_it(cli):
 def test_advice_ends_in_a_command_that_runs(cli):
     Path("my patients.csv").write_text(patients())
     word = "csv:my patients.csv,label=ill,client=hospital,without=drug"
-    said = cli("advise", "--problem", word, "--method", "fedlin", "--steps", "2", "--json")
+    said = cli("advise", "--problem", word, "--method", "fedsgd", "--steps", "2", "--json")
     command = shlex.split(said.json["run"])
     assert command[:3] == ["undrift", "run", "--problem"]
     assert cli(*command[1:], "--rounds", "2", "--no-figures").code == 0
@@ -133,7 +133,7 @@ def test_advice_ends_in_a_command_that_runs(cli):
 
 def test_compare_keeps_what_the_numbers_mean(cli):
     word = f"csv:{HOSPITALS},label=disease,features=age,male"
-    assert cli("compare", "--problem", word, "--method", "fedlin", "--eta", "1e-3", "--rounds", "2", "--no-figures",
+    assert cli("compare", "--problem", word, "--method", "fedsgd", "--eta", "1e-3", "--rounds", "2", "--no-figures",
                "--out", "c").code == 0  # fmt: skip
     assert read_columns(Path("c")).features == ["age", "male"]
 

@@ -13,25 +13,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_helpers import QUADRATIC
 from kills import count_operations, killed_at
-from matplotlib.figure import Figure
 
 import undrift as ud
+from everyday import only
 from processes import ended, process, wait_for_line
 from undrift import ownership
 from undrift.command.directory import RunDirectory
 from undrift.ownership import InUse, locked, owned
 
-TINY = ["--problem", "quadratic:clients=2,dim=2", "--rounds", "3", "--steps", "2"]
+TINY = ["--problem", QUADRATIC, "--rounds", "3", "--steps", "2"]
 RUN = ["run", "--method", "fedsgd", *TINY, "--eta", "0.05", "--per-client", "--keep-iterates"]
 COMPARE = ["compare", "--method", "fedsgd", "gd", *TINY, "--eta", "0.05", "0.1"]
 VARIES = {"summary.json", "page.html"}  # they tell how long it took, and where it was
-
-
-@pytest.fixture
-def quick_figures(monkeypatch):
-    """Figures that are drawn in no time: what they show is not the matter here."""
-    monkeypatch.setattr("undrift.report.figures._panels", lambda *_: lambda: Figure(figsize=(1, 1)))
 
 
 def files_of(folder: str | Path) -> dict[str, bytes]:
@@ -65,7 +60,16 @@ def changes(done: list[str]) -> list[int]:
     return [n for n, name in enumerate(done) if name in names or (n and done[n - 1] in names)]
 
 
-@pytest.mark.parametrize("points", [changes, pytest.param(lambda done: range(len(done)), marks=pytest.mark.slow)])
+def some_changes(done: list[str]) -> list[int]:
+    """A third of them: a comparison has other numbers of operations than a run, and so another third."""
+    return changes(done)[::3]
+
+
+def everywhere(done: list[str]) -> range:
+    return range(len(done))
+
+
+@pytest.mark.parametrize("points", only([some_changes, everywhere], {some_changes}))
 @pytest.mark.parametrize("words", [RUN, [*COMPARE, "--no-figures"]], ids=lambda words: words[0])
 def test_killed_between_two_file_operations_and_resumed(
     cli, quick_figures, prepared, monkeypatch, tmp_path, words, points
@@ -74,7 +78,7 @@ def test_killed_between_two_file_operations_and_resumed(
     whole = files_of("whole")
     assert "summary.json" in whole
     numbers = list(points(done))
-    assert len(numbers) > 15
+    assert len(changes(done)) > 15
     for number in numbers:
         place = f"r{number}"
         killed_at(monkeypatch, tmp_path / place, number, lambda place=place: cli(*words, "--out", place))

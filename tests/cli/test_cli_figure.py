@@ -25,7 +25,7 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
     common = [*SMALL, "--no-figures", "--quiet"]
     assert main(["run", "--method", "fedlin", "--eta", "theorem", *common, "--out", str(folder / "one")]) == 0
-    words = ["--method", "fedavg", "fedlin", "--eta", "0.01", "0.02", "--oracle", "noisy:1.0", "--seeds", "2"]
+    words = ["--method", "fedavg", "fedlin", "--eta", "0.01", "0.02", "--oracle", "noisy:1.0", "--seeds", "3"]
     assert main(["compare", *words, *common, "--out", str(folder / "two")]) == 0
     return folder
 
@@ -60,7 +60,7 @@ def test_a_run_comes_back_as_it_was_written(runs):
     assert np.all(measured(one, "relative-gap")[0] <= bound.values * (1 + 1e-9))  # the theorem holds
     avg, lin = read_run(runs / "two")
     assert [avg.label, lin.label] == ["fedavg", "fedlin"]
-    assert measured(avg, "loss").shape == (2, 13)
+    assert measured(avg, "loss").shape == (3, 13)
     assert "eta" not in avg.columns
 
 

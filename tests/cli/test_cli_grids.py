@@ -110,7 +110,7 @@ def test_an_edge_is_marked_said_and_written(cli):
     assert json.loads(Path("r/summary.json").read_text())["methods"][0]["edges"] == {"eta": "upper"}
 
 
-def test_the_page_speaks_of_edges(cli):
+def test_the_page_speaks_of_edges(cli, quick_figures):
     assert cli(*[word for word in FEDLIN if word != "--no-figures"], "--eta", 0.001, 0.002, "--out", "r").code == 0
     page = Path("r/page.html").read_text()
     assert "best, at the upper edge" in page

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_helpers import NETWORK
 
 import undrift as ud
 from undrift.command import devices
@@ -18,7 +17,7 @@ from undrift.studies.networks import is_convolutional, model_maker
 from undrift.studies.solver import solver_from
 from undrift.studies.study import Study
 
-NETWORK = ["--problem", "network:clients=4,partition=exdir:classes=5,alpha=10,batch=8", "--rounds", 3, "--steps", 2]
+PLAYED = ["--problem", NETWORK, "--rounds", 3, "--steps", 2]
 
 
 @pytest.fixture(autouse=True)
@@ -32,11 +31,11 @@ def library(method, cut=None):
     parts = ud.data.exdir(d.train.y, clients=4, classes=5, alpha=10.0, seed=0)
     model = ud.models.softmax_regression(10, input=(8, 8, 1))
     problem = ud.problems.network(model, d.train, parts, test=d.test, batch=8, cut=cut)
-    return ud.run(method, problem, rounds=3, steps=2)
+    return ud.run(method, problem, rounds=3, steps=2, per_client=True)  # as the command does
 
 
 def test_the_command_is_the_library(cli):
-    said = cli("run", "--method", "sequential_fl", "--eta", 0.1, *NETWORK, "--out", "r")
+    said = cli("run", "--method", "sequential_fl", "--eta", 0.1, *PLAYED, "--out", "r")
     assert said.code == 0
     assert "accuracy" in said.out
     expected = library(ud.sequential_fl(eta=0.1))
@@ -50,11 +49,11 @@ def test_the_command_is_the_library(cli):
 
 
 def test_split_methods(cli):
-    cut = [*NETWORK, "--no-figures", "--json", "--eta", 0.1, "--out", "r"]
+    cut = [*PLAYED, "--no-figures", "--json", "--eta", 0.1, "--out", "r"]
     cut[1] += ",cut=1"
     assert cli("run", "--method", "ssl:mode=peer", *cut).code == 0
     np.testing.assert_allclose(np.load("r/model.npy"), library(ud.sequential_fl(eta=0.1)).x, atol=1e-5)
-    said = cli("run", "--method", "ssl", "--eta", 0.1, *NETWORK)
+    said = cli("run", "--method", "ssl", "--eta", 0.1, *PLAYED)
     assert said.code == 2
     assert "cut=" in said.err
 
@@ -67,7 +66,7 @@ def test_weight_decay_and_clipping(cli):
         "fedavg:weight_decay=0.1,clip=0.5",
         "--eta",
         0.2,
-        *NETWORK,
+        *PLAYED,
         "--no-figures",
         "--out",
         "r",
@@ -135,7 +134,7 @@ def test_devices(monkeypatch):
         (["--method", "fedavg", "--problem", "network:batch=0"], "batch must be a whole number ≥ 1"),
         (["--method", "fedavg:clip=0", "--problem", "network:clients=5,partition=iid"], "clip must be"),
         (["--method", "fedprox", "--problem", "network:clients=5,partition=iid"], "fedprox:beta="),
-        (["--method", "fedavg", *NETWORK, "--devices", "0"], "--devices must be"),
+        (["--method", "fedavg", *PLAYED, "--devices", "0"], "--devices must be"),
     ],
 )
 def test_bad_input(cli, words, text):
@@ -145,18 +144,9 @@ def test_bad_input(cli, words, text):
     assert not Path("runs").exists()
 
 
-def test_the_room_of_data_stays_closed_until_it_is_needed():
-    """It takes a second to open; other problems do not wait for it."""
-    program = (
-        "import sys\nfrom undrift.command import run\nfrom undrift.command.setting import problem_words\n"
-        "problem_words('quadratic:dim=3')\nsys.exit('undrift.data' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
 def test_the_loss_of_a_network_can_be_said(cli):
     """Squared distance from the label's unit vector, with the accuracy that belongs to it."""
-    words = [*NETWORK[:1], NETWORK[1] + ",loss=squared", *NETWORK[2:]]
+    words = ["--problem", NETWORK + ",loss=squared", *PLAYED[2:]]
     said = cli(
         "run", "--method", "fedavg", *words, "--eta", 0.1, "--rounds", 20, "--out", "r", "--no-figures", "--json"
     )
@@ -164,7 +154,7 @@ def test_the_loss_of_a_network_can_be_said(cli):
     final = said.json["final"]
     assert 0.5 < final["accuracy"] <= 1
     assert final["loss"] < 0.5  # of outputs that are zero
-    assert cli("run", "--method", "fedavg", *NETWORK[:1], "network:loss=square", "--out", "s").code == 2
+    assert cli("run", "--method", "fedavg", "--problem", "network:loss=square", "--out", "s").code == 2
 
 
 def test_a_model_is_a_word_with_options_too():

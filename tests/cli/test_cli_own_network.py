@@ -121,7 +121,9 @@ def test_programs_are_not_deployed(cli, mine):
 
 def test_a_flag_names_a_model(cli, mine):
     problem = "network:model=mine.py:net,clients=3,partition=iid"
-    said = cli("run", "--problem", problem, "--method", "fedavg", "--rounds", "1", "--steps", "1", "--out", "r")
+    said = cli(
+        "run", "--problem", problem, "--method", "fedavg", "--rounds", "1", "--steps", "1", "--no-figures", "--out", "r"
+    )
     assert said.code == 0, said.err
     assert str(Path("mine.py").resolve()) in (Path("r") / "study.toml").read_text()
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import tomllib
 
 import pytest
+from cli_helpers import QUADRATIC
 
 from undrift.deploy.contract import Contract
 from undrift.studies.agreement import Agreement
 from undrift.studies.study import read_study
 
-PROBLEM = ("--problem", "quadratic:clients=3,dim=4")
+PROBLEM = ("--problem", QUADRATIC)
 REFUSED = "scaffnew draws its local steps itself"
 
 

@@ -31,7 +31,9 @@ def column(folder, name):
 
 
 def test_flags_make_a_private_run_and_epsilon_is_in_all_records(cli):
-    said = cli("run", "--method", "fedavg:eta=0.01", *SMALL, "--clip", "1", "--noise", "4", "--out", "r")
+    said = cli(
+        "run", "--method", "fedavg:eta=0.01", *SMALL, "--clip", "1", "--noise", "4", "--no-figures", "--out", "r"
+    )
     assert said.code == 0, said.err
     assert "epsilon" in said.out
     epsilon = column("r", "epsilon")
@@ -43,11 +45,11 @@ def test_flags_make_a_private_run_and_epsilon_is_in_all_records(cli):
     assert "noise=4" in summary["setting"]["method"]
     study = Path("r/study.toml").read_text(encoding="utf-8")
     assert "clip = 1.0" in study
-    assert cli("run", "r/study.toml", "--out", "again").code == 0  # what was written is read
+    assert cli("run", "r/study.toml", "--no-figures", "--out", "again").code == 0  # what was written is read
     assert column("again", "loss") == column("r", "loss")
 
 
-def test_a_comparison_shows_what_each_method_promises(cli):
+def test_a_comparison_shows_what_each_method_promises(cli, quick_figures):
     Path("study.toml").write_text(STUDY, encoding="utf-8")
     said = cli("compare", "study.toml", "--out", "c")
     assert said.code == 0, said.err
@@ -61,7 +63,9 @@ def test_a_comparison_shows_what_each_method_promises(cli):
 
 
 def test_what_promises_nothing_is_written_as_infinite(cli):
-    said = cli("run", "--method", "fedavg:eta=0.01", *SMALL, "--clip", "1", "--noise", "0", "--out", "r")
+    said = cli(
+        "run", "--method", "fedavg:eta=0.01", *SMALL, "--clip", "1", "--noise", "0", "--no-figures", "--out", "r"
+    )
     assert said.code == 0, said.err
     assert column("r", "epsilon")[-1] == float("inf")
     json.loads(Path("r/summary.json").read_text(encoding="utf-8"))

@@ -17,7 +17,7 @@ from undrift.studies.columns import FILE
 from undrift.studies.trained import trained
 
 PROBLEM = "csv:patients.csv,label=state,client=hospital,missing=mean,categories=onehot,onehot=ward,positive=ill"
-ROUNDS = ("--method", "fedlin", "--rounds", "2", "--steps", "2", "--no-figures", "--quiet")
+ROUNDS = ("--method", "fedsgd", "--rounds", "2", "--steps", "2", "--no-figures", "--quiet")
 
 
 def patients(rows: int = 60) -> pd.DataFrame:

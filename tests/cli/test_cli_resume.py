@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import SMALL, WAITING
+from cli_helpers import QUADRATIC, SMALL, WAITING
 
 from processes import ended, go_on, process, wait_for_line
 
 RUN = [
-    *("run", "--method", "scaffold", "--problem", "quadratic:clients=6,dim=10", "--steps", "2..9", "--eta", "0.01"),
-    *("--participation", "uniform:4", "--oracle", "noisy:0.1", "--rounds", "400", "--no-figures"),
+    *("run", "--method", "scaffold", "--problem", QUADRATIC, "--steps", "2..9", "--eta", "0.01"),
+    *("--participation", "uniform:2", "--oracle", "noisy:0.1", "--rounds", "400", "--no-figures"),
     *("--checkpoint-seconds", "0"),
 ]
 
@@ -55,7 +55,7 @@ def interrupted(cli, monkeypatch):
     """A small run, interrupted after its first chunk of rounds."""
     from undrift.command.talk import Stop
 
-    words = ["run", "--method", "fedlin", "--problem", "quadratic", "--rounds", "400", "--eta", "0.01", "--no-figures"]
+    words = ["run", "--method", "fedlin", "--problem", QUADRATIC, "--rounds", "400", "--eta", "0.01", "--no-figures"]
     with monkeypatch.context() as patch:
         patch.setattr(Stop, "heard", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
         assert cli(*words, "--out", "r").code == 130
@@ -96,7 +96,7 @@ def test_a_run_with_a_rule_that_ends_it(cli, monkeypatch):
     """Interrupted and resumed it ends in the same round with the same bits; it is finished, and the reason is shown."""
     from undrift.command.talk import Stop
 
-    words = ["run", "--method", "fedlin", "--problem", "quadratic", "--rounds", "4000", "--eta", "0.01", "--no-figures",
+    words = ["run", "--method", "fedlin", "--problem", QUADRATIC, "--rounds", "4000", "--eta", "0.01", "--no-figures",
              "--stop", "gap=1e-5,patience=300", "--per-client", "--keep-iterates"]  # fmt: skip
     whole = cli(*words, "--out", "whole", "--json")
     assert whole.code == 0
@@ -112,7 +112,7 @@ def test_a_run_with_a_rule_that_ends_it(cli, monkeypatch):
     for name in ("history.csv", "model.npy", "iterates.npy", "study.toml"):
         assert Path("r", name).read_bytes() == Path("whole", name).read_bytes()
     with np.load("r/clients.npz") as resumed, np.load("whole/clients.npz") as clients:
-        assert clients["loss"].shape == (summary["rounds"] + 1, 10)
+        assert clients["loss"].shape == (summary["rounds"] + 1, 4)
         assert all(np.array_equal(resumed[name], clients[name], equal_nan=True) for name in clients)
     assert "nothing to resume" in cli("run", "--out", "r", "--resume").err
 

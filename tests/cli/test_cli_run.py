@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli_helpers import SMALL
+from cli_helpers import QUADRATIC, SMALL
 
 import undrift as ud
 from undrift.studies.catalogue import quadratic
@@ -142,9 +142,9 @@ def test_without_out_a_fresh_directory_is_taken(cli):
 
 def test_data_seed_and_seed_are_apart(cli):
     base = ["run", "--method", "fedavg", "--rounds", "3", "--eta", "0.01", "--no-figures"]
-    cli(*base, "--problem", "quadratic:data_seed=1", "--seed", "5", "--out", "a")
-    cli(*base, "--problem", "quadratic:data_seed=1", "--seed", "6", "--out", "b")
-    cli(*base, "--problem", "quadratic:data_seed=2", "--seed", "5", "--out", "c")
+    cli(*base, "--problem", f"{QUADRATIC},data_seed=1", "--seed", "5", "--out", "a")
+    cli(*base, "--problem", f"{QUADRATIC},data_seed=1", "--seed", "6", "--out", "b")
+    cli(*base, "--problem", f"{QUADRATIC},data_seed=2", "--seed", "5", "--out", "c")
     models = [Path(f"{name}/model.npy").read_bytes() for name in "abc"]
     assert models[0] == models[1] != models[2]  # full gradients: the run's seed decides nothing, the data's does
 
@@ -170,9 +170,8 @@ def test_own_method_from_a_file(cli):
     assert "did you mean 'slow'" in wrong.err
 
 
-def test_a_step_by_theorem_is_said_checked_and_drawn(cli, tmp_path):
-    said = cli("run", "--method", "fedlin", "--problem", "quadratic", "--eta", "theorem", "--rounds", "30", "--steps", "4",
-               "--out", str(tmp_path / "run"))  # fmt: skip
+def test_a_step_by_theorem_is_said_checked_and_drawn(cli, quick_figures, tmp_path):
+    said = cli("run", "--method", "fedlin", *SMALL, "--eta", "theorem", "--out", str(tmp_path / "run"))  # fmt: skip
     assert said.code == 0
     assert "by theorem: FedLin, Theorem 1" in said.err
     assert "FedLin, Theorem 1 holds at every round" in said.err
@@ -182,8 +181,7 @@ def test_a_step_by_theorem_is_said_checked_and_drawn(cli, tmp_path):
 
 
 def test_a_certified_step_is_said_checked_and_drawn_beside_the_theorems(cli, tmp_path):
-    said = cli("run", "--method", "fedlin", "--problem", "quadratic", "--eta", "certified", "--rounds", "30", "--steps", "4",
-               "--out", str(tmp_path / "run"))  # fmt: skip
+    said = cli("run", "--method", "fedlin", *SMALL, "--eta", "certified", "--out", str(tmp_path / "run"))  # fmt: skip
     assert said.code == 0
     assert "certified: FedLin's certificate" in said.err
     assert "holds at every round" in said.err
@@ -209,12 +207,10 @@ def test_a_step_of_the_users_own_is_held_against_no_theorem(cli, tmp_path):
         "run",
         "--method",
         "fedlin",
-        "--problem",
-        "quadratic",
+        *SMALL,
         "--eta",
         "0.01",
-        "--rounds",
-        "5",
+        "--no-figures",
         "--out",
         str(tmp_path / "run"),
     )

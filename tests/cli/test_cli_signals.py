@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import signal
 import threading
@@ -10,15 +11,18 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from cli_helpers import QUADRATIC
 
+from everyday import only
+from processes import PATIENCE
 from undrift import cli as undrift_cli
 from undrift.command import listing
 from undrift.engine import simulate
 
 HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 RUN = [
-    *("run", "--method", "scaffold", "--problem", "quadratic:clients=6,dim=10", "--steps", "2..9", "--eta", "0.01"),
-    *("--participation", "uniform:4", "--rounds", "60", "--no-figures", "--checkpoint-seconds", "0"),
+    *("run", "--method", "scaffold", "--problem", QUADRATIC, "--steps", "2..9", "--eta", "0.01"),
+    *("--participation", "uniform:2", "--rounds", "60", "--no-figures", "--checkpoint-seconds", "0"),
 ]
 
 
@@ -60,9 +64,14 @@ def struck_inside_a_chunk(monkeypatch, number, times, chunk=4):
     monkeypatch.setattr(simulate, "compiled_advance", advance)
 
 
-@pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize("number", HEARD, ids=lambda number: number.name)
-def test_signals_inside_a_chunk_of_rounds(cli, number, times, whole, monkeypatch):
+OFTEN = {(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 2), (signal.SIGHUP, 1)}
+
+
+@pytest.mark.parametrize(
+    "struck", only(itertools.product(HEARD, (1, 2)), OFTEN), ids=lambda struck: f"{struck[0].name}-{struck[1]}"
+)
+def test_signals_inside_a_chunk_of_rounds(cli, struck, whole, monkeypatch):
+    number, times = struck
     with monkeypatch.context() as patch:
         struck_inside_a_chunk(patch, number, times)
         said = cli(*RUN, "--out", "r")
@@ -108,7 +117,7 @@ def test_a_signal_that_is_ignored_stays_so(cli, whole, monkeypatch):
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_signals_during_a_comparison(cli, times, monkeypatch):
-    words = ["compare", "--method", "gd", "fedsgd", "--problem", "quadratic:clients=4,dim=3", "--rounds", "5", "--eta",
+    words = ["compare", "--method", "gd", "fedsgd", "--problem", QUADRATIC, "--rounds", "5", "--eta",
              "0.01", "--no-figures"]  # fmt: skip
     from undrift.command.compare_files import Finished
 
@@ -141,7 +150,7 @@ def test_an_interrupt_where_python_cannot_raise_comes_again(cli, monkeypatch, ca
     def wait(arguments):
         gc.callbacks.append(strike)
         gc.collect()
-        threading.Event().wait(60)  # until it is interrupted
+        threading.Event().wait(PATIENCE)  # until it is interrupted
         return 0
 
     monkeypatch.setattr(listing, "execute", wait)

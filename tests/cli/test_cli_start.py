@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from processes import PATIENCE
 from undrift.command import facts
 
 WRONG = ("run", "--method", "fedlim")
@@ -25,6 +26,12 @@ def test_questions_need_no_heavy_library(imported, heavy):
 def test_a_run_without_a_solver_needs_no_optax(imported_for_a_run):
     assert "jax" in imported_for_a_run
     assert not {"optax", "matplotlib", "sklearn", "scipy"} & imported_for_a_run
+
+
+def test_the_room_of_data_stays_closed_until_it_is_needed(imported_for_a_run):
+    """It takes a second to open; other problems do not wait for it."""
+    assert "undrift.studies" in imported_for_a_run
+    assert "undrift.data" not in imported_for_a_run
 
 
 def test_a_wrong_name_is_refused_as_a_study_would(cli, tmp_path):
@@ -47,12 +54,14 @@ def imported() -> set[str]:
 
 @pytest.fixture(scope="module")
 def imported_for_a_run() -> set[str]:
-    """Libraries that `undrift run` needs before it knows what to run."""
-    return _imported("import undrift.command.run")
+    """What `undrift run` needs before it makes a problem."""
+    return _imported(
+        "import undrift.command.run\nfrom undrift.command.setting import problem_words\nproblem_words('quadratic:dim=3')"
+    )
 
 
 def _imported(script: str) -> set[str]:
-    script += "\nimport sys\nprint('\\n' + ' '.join(name for name in sys.modules if '.' not in name))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    script += "\nimport sys\nprint('\\n' + ' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.splitlines()[-1].split())

@@ -5,6 +5,7 @@ Five clients, so that one of them is a phantom.
 
 import json
 import re
+import sys
 from typing import Any
 
 from mesh_cases import rows
@@ -44,4 +45,4 @@ def seats() -> str:
 
 if __name__ == "__main__":
     ud.use_devices(2)
-    print(json.dumps({name: meetings(*case) for name, case in CASES.items()} | {"seats": seats()}))
+    print(json.dumps({name: meetings(*CASES[name]) for name in sys.argv[1:] or CASES} | {"seats": seats()}))

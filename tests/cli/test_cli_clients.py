@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import SMALL
+from cli_helpers import NETWORK, QUADRATIC, SMALL
 
 import undrift as ud
+from everyday import only
 from undrift.errors import InputError
 from undrift.report.clients import Clients, Roll, clients_of, settled_steps
 from undrift.report.page import write_page
@@ -144,31 +145,25 @@ def test_advice_keeps_tau_on_a_narrow_terminal(cli, monkeypatch):
 
 
 # ----- early stopping
-NETWORK = [
-    "--problem",
-    "network:data=digits,clients=5,batch=20",
-    "--method",
-    "fedavg",
-    "--eta",
-    "4.0",
-    "--rounds",
-    "40",
-]
+NOISY = ["--problem", QUADRATIC, "--oracle", "noisy:1.0", "--method", "fedavg", "--eta", "0.02", "--rounds", "40"]
+LEARNED = ["--problem", f"{NETWORK},data=digits", "--method", "fedavg", "--eta", "4.0", "--rounds", "40"]
+STOPPED = {"loss": NOISY, "test_loss": LEARNED}
 
 
-def test_the_model_of_the_best_round_is_kept_bit_by_bit(cli):
-    rule = "patience=2,column=test_loss,keep=best"
-    said = cli("run", *NETWORK, "--stop", rule, "--out", "stopped", "--no-figures")
+@pytest.mark.parametrize("column", only(STOPPED, {"loss"}))
+def test_the_model_of_the_best_round_is_kept_bit_by_bit(cli, column):
+    played, rule = STOPPED[column], f"patience=2,column={column}"
+    said = cli("run", *played, "--stop", f"{rule},keep=best", "--out", "stopped", "--no-figures")
     assert said.code == 0, said.err
-    assert "stopped: test_loss no better for 2 rounds in round" in said.err
+    assert f"stopped: {column} no better for 2 rounds in round" in said.err
     assert "its model was kept" in said.err
     summary = json.loads(Path("stopped/summary.json").read_text())
     best = summary["best_round"]
     assert best["round"] == summary["rounds"] - 2
-    assert cli("run", *NETWORK[:-1], best["round"], "--out", "shorter", "--no-figures").code == 0
+    assert cli("run", *played[:-1], best["round"], "--out", "shorter", "--no-figures").code == 0
     np.testing.assert_array_equal(np.load("stopped/model.npy"), np.load("shorter/model.npy"))
     assert summary["clients"]["round"] == best["round"]
-    last = cli("run", *NETWORK, "--stop", "patience=2,column=test_loss", "--out", "last", "--no-figures")
+    last = cli("run", *played, "--stop", rule, "--out", "last", "--no-figures")
     assert "its model was not kept" in last.err
     assert not np.array_equal(np.load("last/model.npy"), np.load("shorter/model.npy"))
 

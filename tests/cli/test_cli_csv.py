@@ -12,6 +12,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 import undrift as ud
+from everyday import only
 from undrift.command.setting import problem_flag, problem_words
 from undrift.studies.columns import FILE, read_columns
 from undrift.studies.scikit import to_scikit_learn
@@ -152,14 +153,23 @@ def test_a_flag_and_its_table_say_the_same(word):
     assert problem_words(problem_flag(words)) == words
 
 
-def test_named_data_sets(cli):
-    for word in ("logistic:data=heart", "least_squares:data=diabetes,clients=5", "network:data=diabetes,clients=4"):
-        assert cli("run", "--problem", word, *ROUNDS, "--eta", "1e-4", "--overwrite").code == 0, word
-        if word.startswith("logistic"):
-            assert list(read_columns(Path("r")).clients) == ["cleveland", "hungarian", "switzerland", "va"]
-            assert to_scikit_learn("r").classes_.tolist() == ["healthy", "disease"]
-        if word.startswith("least"):
-            assert to_scikit_learn("r").predict(np.zeros((1, 10))).shape == (1,)
+NAMED = ("logistic:data=heart", "least_squares:data=diabetes,clients=5", "network:data=diabetes,clients=4")
+
+
+@pytest.mark.parametrize("word", only(NAMED, NAMED[:2]))
+def test_named_data_sets(cli, word):
+    assert cli("run", "--problem", word, *ROUNDS, "--eta", "1e-4").code == 0, word
+    if word.startswith("logistic"):
+        assert list(read_columns(Path("r")).clients) == ["cleveland", "hungarian", "switzerland", "va"]
+        assert to_scikit_learn("r").classes_.tolist() == ["healthy", "disease"]
+    if word.startswith("least"):
+        assert to_scikit_learn("r").predict(np.zeros((1, 10))).shape == (1,)
+
+
+def test_a_named_data_set_becomes_a_network():
+    """Every day it is made; `test_named_data_sets` plays it."""
+    made = ud.named_problem("network", data="diabetes", clients=4)
+    assert (made.clients, type(made).__name__) == (4, "Network")
 
 
 def test_classes_against_the_rest():

@@ -35,6 +35,7 @@ def test_a_run_killed_by_kill_9_ends_with_the_same_bits(cli, tmp_path):
     assert not Path("killed/checkpoint.npz").exists()
 
 
+@pytest.mark.slow  # every day: `test_signals_inside_a_chunk_of_rounds`, in this process
 def test_ctrl_c_leaves_a_usable_directory(cli, tmp_path):
     with process(WAITING, [*RUN, "--out", "stopped"], tmp_path) as made:
         wait_for_line(made, "saved")

@@ -85,7 +85,9 @@ def test_signals_inside_a_chunk_of_rounds(cli, struck, whole, monkeypatch):
         else f"stopped at once: the last saved state is round {left} of 60"
     )
     assert told in said.err
-    assert json.loads(Path("r/summary.json").read_text())["rounds"] == left
+    summary = json.loads(Path("r/summary.json").read_text())
+    assert (summary["rounds"], summary["status"]) == (left, "interrupted")
+    assert Path("r/checkpoint.npz").exists()
     assert len(pd.read_csv("r/history.csv")) == left + 1
     assert cli("run", "--out", "r", "--resume", "--no-figures").code == 0
     for name, content in whole.items():

@@ -12,6 +12,7 @@ import pytest
 from cli_helpers import SMALL
 
 import undrift as ud
+from everyday import only
 from undrift.deploy.contract import Contract
 from undrift.engine.identity import plan_identity
 from undrift.studies import own
@@ -236,7 +237,7 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("what", OWN)
+@pytest.mark.parametrize("what", only(OWN, {"participation in a table", "scheduled steps", "oracle", "stop"}))
 def test_rules_of_ones_own_in_a_study(cli, program, what):
     line, shown = OWN[what]
     file = study(line)
@@ -264,7 +265,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("what", METHODS)
+@pytest.mark.parametrize("what", only(METHODS, {"a compressor around a method", "a schedule"}))
 def test_parts_of_methods_of_ones_own(cli, program, what):
     file = study(method=METHODS[what])
     said = cli("compare", file, "--out", "a", "--quiet")

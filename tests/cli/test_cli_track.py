@@ -62,7 +62,7 @@ def test_the_numbers_do_not_depend_on_being_tracked(cli):
 
 def test_a_comparison_is_one_run_for_each_method_and_seed(cli):
     words = ["compare", "--method", "fedavg", "fedlin", "--eta", "0.01", "0.02", *SMALL, "--oracle", "noisy:1.0"]
-    assert cli(*words, "--seeds", 2, "--no-figures", "--out", "c", "--track", "tensorboard:tb").code == 0
+    assert cli(*words, "--seeds", 3, "--no-figures", "--out", "c", "--track", "tensorboard:tb").code == 0
     history = pd.read_csv("c/history.csv")
     for (label, seed), rows in history.groupby(["label", "seed"]):
         found = gaps(Path("tb/c") / label / f"seed-{seed}")

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from cli_helpers import WAITING
 
-from everyday import only
 from processes import PATIENCE, go_on, wait_for_line
 from undrift.cli import main
 from undrift.command import codes
@@ -141,7 +140,26 @@ def test_a_killed_process_ends_the_others_and_one_process_goes_on(
     assert not list((tmp_path / "run").glob("checkpoint*"))
 
 
-@pytest.mark.parametrize("launcher", only([slurm, open_mpi], {slurm}))
+def test_a_launcher_is_asked_who_takes_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --hosts alone everything is left to JAX; what it does not find out is said."""
+    asked: list[tuple[object, ...]] = []
+
+    def nobody(*who: object, **_: object) -> None:
+        asked.append(who)
+        raise ValueError("coordinator_address should be defined")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("undrift.command.on_hosts.prepare_devices", lambda *_: None)
+    monkeypatch.setattr("jax.distributed.initialize", nobody)
+    assert main([*RUN, "--hosts", "--out", "run"]) == codes.BAD_INPUT
+    assert asked == [(None, None, None)]
+    assert "start them with srun or mpirun" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", [slurm, open_mpi])
 def test_processes_of_a_launcher_find_each_other(tmp_path: Path, launcher: Callable[[int], Launcher]) -> None:
     with Company(tmp_path, 2, *RUN, "--rounds", "3", "--out", "run", launched=launcher(free_job())) as company:
         assert company.codes() == [codes.OK] * 2, company.said(0)

@@ -73,7 +73,7 @@ eta = [0.1, 0.3]
 
 [[method]]
 name = "fedavg"
-eta = [0.1, 0.3]
+eta = 0.1
 """
 
 
@@ -108,7 +108,7 @@ def test_from_a_method_of_ones_own_to_a_figure(typed):
     assert list(Path("tb/first").glob("events*"))
 
     said = typed(
-        "undrift compare study.toml --trust --refine --seeds 2 --track tensorboard:tb --no-figures --out runs/both"
+        "undrift compare study.toml --trust --refine 2 --seeds 2 --track tensorboard:tb --no-figures --out runs/both"
     )
     assert "heavy: the grid grew by" in said.err
     summary = json.loads(Path("runs/both/summary.json").read_text())

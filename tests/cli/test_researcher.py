@@ -10,6 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from everyday import only
+
 MINE = '''
 from typing import NamedTuple
 
@@ -54,26 +56,28 @@ class Net(nn.Module):
     def __call__(self, x):
         return nn.Dense(10)(nn.relu(nn.Dense(self.width)(x.reshape((len(x), -1)))))
 """
+PROBLEMS = {
+    "quadratic": 'name = "quadratic"\nclients = 4\ndim = 6',
+    "network": 'name = "network"\nmodel = "net.py:Net"\nclients = 3\npartition = "iid"',
+}
+ETA = {"quadratic": [0.001, 0.003], "network": [0.1, 0.3]}
 STUDY = """
 [problem]
-name = "network"
-model = "net.py:Net"
-clients = 3
-partition = "iid"
+{problem}
 
 [run]
 rounds = 3
 steps = "geometric:0.5:common"
-participation = { name = "mine.py:ring", clients = 3 }
-availability = { file = "trace.csv", after = "repeat" }
+participation = {{ name = "mine.py:ring", clients = 3 }}
+availability = {{ file = "trace.csv", after = "repeat" }}
 
 [[method]]
 name = "mine.py:heavy"
-eta = [0.1, 0.3]
+eta = {eta}
 
 [[method]]
 name = "fedavg"
-eta = 0.1
+eta = {eta[0]}
 """
 
 
@@ -83,7 +87,6 @@ def typed(cli, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     Path("mine.py").write_text(MINE)
     Path("net.py").write_text(NET)
-    Path("study.toml").write_text(STUDY)
     Path("trace.csv").write_text("round,client\n1,0\n1,1\n1,2\n2,0\n2,1\n")
 
     def call(line: str):
@@ -96,15 +99,18 @@ def typed(cli, monkeypatch, tmp_path):
     return call
 
 
-def test_from_a_method_of_ones_own_to_a_figure(typed):
+@pytest.mark.parametrize("problem", only(PROBLEMS, {"quadratic"}))
+def test_from_a_method_of_ones_own_to_a_figure(typed, problem):
+    """Every day on a quadratic; networks of one's own have a short test in `test_cli_own_network`."""
+    Path("study.toml").write_text(STUDY.format(problem=PROBLEMS[problem], eta=ETA[problem]))
     assert "heavy" in typed("undrift explain mine.py:heavy").out
     typed(
-        "undrift run --method mine.py:heavy --eta 0.02 --problem quadratic:clients=3,dim=4 --rounds 8 --steps 3 "
+        "undrift run --method mine.py:heavy --eta 0.02 --problem quadratic:clients=4,dim=6 --rounds 8 --steps 3 "
         "--track tensorboard:tb --no-figures --out runs/first"
     )
     history = pd.read_csv("runs/first/history.csv")
     assert history["gap"].iloc[-1] < history["gap"].iloc[0]
-    assert history["gradients"].iloc[-1] == 8 * 3 * 3  # τ_i for each round and client, without being told
+    assert history["gradients"].iloc[-1] == 8 * 4 * 3  # τ_i for each round and client, without being told
     assert list(Path("tb/first").glob("events*"))
 
     said = typed(

@@ -20,7 +20,7 @@ from undrift.board.guard import names_of
 from undrift.progressfile import Claim, Clients, Curve, Head, Writer
 from undrift.report.page import write_page
 
-PATIENCE = 20.0  # seconds
+PATIENCE = 120.0  # seconds: a busy machine may take long
 
 
 def head(rounds: int = 10_000, **changes: Any) -> Head:

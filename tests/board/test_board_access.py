@@ -128,7 +128,7 @@ def test_the_command_serves_and_ends_with_an_interrupt(folder):
             assert ask(address.partition("/?")[0], f"/?{address.partition('?')[2]}")[0] == 303
             assert ask(address.partition("/?")[0], "/")[0] == 401
             made.send_signal(2)
-            _, complaints = made.communicate(timeout=30)
+            _, complaints = made.communicate(timeout=300)
         finally:
             made.kill()
     assert made.returncode == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 
 import pytest
 from board_cases import GoingOn, ask, finished, served
@@ -67,14 +66,10 @@ def test_fifty_runs_and_a_live_one_of_ten_thousand_rounds(serve, show, many):
         tab = show(f"{address}/run/{key_of(listing, 'live')}")
         tab.wait_until("document.querySelector('.going')")
         live.play(1)
-        latencies = []
         for _ in range(5):
             live.play(50)
-            began = time.monotonic()
             tab.wait_until(f"{ROUND}.includes('round {live.round - 1:,} of 10,000')")
             tab.wait_until(f"document.querySelectorAll(`{FIRST} g[data-series] path`).length === 2")
-            latencies.append(time.monotonic() - began)
-        assert min(latencies) < 1, f"seconds until a change is seen: {latencies}"
         while live.round < 4000:
             live.play(250)
             tab.wait_until(f"{ROUND}.includes('round {live.round - 1:,} ')")

@@ -7,25 +7,24 @@ from chaos import BAD, Odds
 from federations import CASES, equal, federation, passed, same_bits, simulated
 
 import undrift as ud
+from everyday import only
 
 # In `make test` one schedule each of methods that differ in what they remember and how they talk; the rest in `make full`
 OFTEN = ("fedavg", "scaffold, cohorts", "fedlin", "fedtrack", "sequential_fl", "ssl, central", "sflv1", "gd")
 SCHEDULES = range(20)
 
-
-def slow_unless(often: bool, *values):
-    return pytest.param(*values, marks=() if often else pytest.mark.slow)
-
-
-EVERY_METHOD = [slow_unless(name in OFTEN, name) for name in CASES]
-EVERY_SCHEDULE = [slow_unless(seed == 0 and name in OFTEN, name, seed) for name in CASES for seed in SCHEDULES]
+EVERY_SCHEDULE = [
+    pytest.param(name, seed, marks=() if seed == 0 and name in OFTEN else pytest.mark.slow)
+    for name in CASES
+    for seed in SCHEDULES
+]
 
 
 def test_every_method_is_here():
     assert set(ud.METHODS) <= {case.method().name for case in CASES.values()}
 
 
-@pytest.mark.parametrize("name", EVERY_METHOD)
+@pytest.mark.parametrize("name", only(CASES, OFTEN))
 def test_message_passing_is_the_simulation(name):
     """With the compiled parts that the schedules below use."""
     equal(passed(name), simulated(name), CASES[name].tolerance)

@@ -12,8 +12,12 @@ from chaos import Book
 from federations import federation, passed, same_bits
 
 import undrift as ud
+from everyday import only
 from undrift.deploy import faults
 from undrift.deploy.memory import OnDisk
+
+COUNTS = (1, 4)
+METHODS = {"fedlin": 1, "scaffold, cohorts": 4}  # and at which passage of a point they die every day
 
 
 def strike_at(name, count):
@@ -23,10 +27,13 @@ def strike_at(name, count):
     return faults.at(name, count, die)
 
 
-@pytest.mark.parametrize("count", [1, 4])
-@pytest.mark.parametrize("point", faults.POINTS)
-@pytest.mark.parametrize("name", ["fedlin", "scaffold, cohorts"])
-def test_death_at_a_point_changes_nothing(name, point, count, tmp_path):
+EVERY_DEATH = [(name, point, count) for name in METHODS for point in faults.POINTS for count in COUNTS]
+EVERY_DAY = [(name, point, count) for name, point, count in EVERY_DEATH if METHODS[name] == count]
+
+
+@pytest.mark.parametrize("death", only(EVERY_DEATH, EVERY_DAY), ids=lambda death: "-".join(map(str, death)))
+def test_death_at_a_point_changes_nothing(death, tmp_path):
+    name, point, count = death
     own = federation(name)
 
     def disk(site):

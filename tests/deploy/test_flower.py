@@ -39,17 +39,18 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     folder = tmp_path_factory.mktemp("federation")
-    make_app(folder / "app", STUDY)
     with Federation(folder / "flower") as federation:
         for i in range(2):
             federation.add_node(f"site-{i}", {"state": str(folder / f"state-{i}")})
         yield federation
 
 
-def play(federation: Federation, mode: str) -> None:
+def play(federation: Federation, mode: str, seed: int) -> None:
+    """Play the study in a mode; with a seed of its own it is another contract, of which the nodes remember nothing."""
     folder = federation.folder.parent
-    out = folder / mode
-    run = federation.run(folder / "app", {"mode": mode, "out": str(out), "address": f"127.0.0.1:{free_port()}"})
+    app, out = folder / f"app-{mode}", folder / mode
+    make_app(app, STUDY.replace("[run]", f"[run]\nseed = {seed}"))
+    run = federation.run(app, {"mode": mode, "out": str(out), "address": f"127.0.0.1:{free_port()}"})
     federation.wait(run, SECONDS)
     found = replay(out)
     assert found.rounds == 2
@@ -57,13 +58,13 @@ def play(federation: Federation, mode: str) -> None:
 
 
 def test_ticket_mode_equals_the_simulation(federation: Federation) -> None:
-    play(federation, "tickets")
+    play(federation, "tickets", 1)
     assert "taking part as client 1" in federation.log("site-1").read_text()
 
 
 @pytest.mark.slow
 def test_message_mode_equals_the_simulation(federation: Federation) -> None:
-    play(federation, "messages")
+    play(federation, "messages", 2)
 
 
 @pytest.mark.slow

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import subprocess
 import sys
+import webbrowser
 from pathlib import Path
 
 import pytest
 
+from undrift.cli import main
+from undrift.command import compare
+
 ROUNDS = 40  # of the demo: enough for FedLin to arrive
+FEW = (0, 5, 7, 8)  # of its methods: FedAvg, gd, FedLin, and FedLin with compression
+Shown = tuple[Path, subprocess.CompletedProcess[str], list[str]]
+
+
+def undrift_here(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "80")
+        code = main(list(words))
+    return subprocess.CompletedProcess(list(words), code, out.getvalue(), err.getvalue())
 
 
 def undrift(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -26,10 +44,25 @@ def undrift(folder: Path, *words: str, **environment: str) -> subprocess.Complet
     )
 
 
-@pytest.fixture(scope="module")
-def shown(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str], list[str]]:
-    """Where the demo was typed, what it said, and which addresses were opened."""
-    folder = tmp_path_factory.mktemp("newcomer")
+@pytest.fixture(scope="module", params=["few", pytest.param("all", marks=pytest.mark.slow)])
+def shown(request, tmp_path_factory) -> Shown:
+    """Where the demo was typed, what it said, and which addresses were opened. Every day it has few methods."""
+    show = {"few": demo_of_few, "all": demo_as_typed}[request.param]
+    return show(tmp_path_factory.mktemp("newcomer"))
+
+
+def demo_of_few(folder: Path) -> Shown:
+    opened: list[str] = []
+    whole = compare.demo()
+    few = whole.but(methods=[whole.methods[i] for i in FEW])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compare, "demo", lambda: few)
+        patch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+        said = undrift_here(folder, "demo", "--rounds", str(ROUNDS), "--open")
+    return folder, said, opened
+
+
+def demo_as_typed(folder: Path) -> Shown:
     browser = folder / "browser.py"
     browser.write_text(
         f"import sys\nwith open({str(folder / 'opened')!r}, 'a') as file:\n    print(sys.argv[1], file=file)\n"
@@ -52,7 +85,8 @@ def test_the_demo_ends_with_a_verdict_the_page_and_what_to_try_next(shown):
     assert said.returncode == 0, said.stderr
     assert re.search(r"^FedLin arrives after \d+ rounds; FedAvg (is|settles) ", said.stdout, re.MULTILINE)
     first, *_, page, then = said.stderr.splitlines()
-    assert first.startswith("11 methods learn handwritten digits"), "it says what it does before it does it"
+    methods = len(FEW) if said.args[0] == "demo" else 11
+    assert first.startswith(f"{methods} methods learn handwritten digits"), "it says what it does before it does it"
     assert page.startswith("page: runs/")
     assert (folder / page.removeprefix("page: ")).exists()
     assert then == "next: undrift explain fedlin"
@@ -77,20 +111,20 @@ def test_its_page_opens_and_begins_with_the_verdict(shown, show):
 def test_what_to_try_next_can_be_typed(shown):
     folder, said, _ = shown
     words = said.stderr.splitlines()[-1].removeprefix("next: undrift ").split()
-    explained = undrift(folder, *words)
+    explained = undrift_here(folder, *words)
     assert explained.returncode == 0, explained.stderr
     assert "fedlin" in explained.stdout
 
 
 def test_a_run_says_the_same_three_things_and_its_next_command_is_sound(tmp_path):
     small = ("--problem", "quadratic:clients=4,dim=6", "--rounds", "12", "--steps", "3")
-    said = undrift(tmp_path, "run", "--method", "fedlin", *small)
+    said = undrift_here(tmp_path, "run", "--method", "fedlin", *small)
     assert said.returncode == 0, said.stderr
     assert "FedLin is " in said.stdout
     page, then = said.stderr.splitlines()[-2:]
     assert (tmp_path / page.removeprefix("page: ")).exists()
     words = then.removeprefix("next: undrift ").split()
     assert words[0] == "compare"
-    again = undrift(tmp_path, *words, "--no-figures")
+    again = undrift_here(tmp_path, *words, "--no-figures")
     assert again.returncode == 0, again.stderr
     assert "FedAvg" in again.stdout

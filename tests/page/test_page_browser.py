@@ -234,8 +234,7 @@ def test_claims_can_be_filtered_and_the_command_copied(show, full_page):
     tab.click("#only-failing")
     assert tab.js(shown) == 3
     tab.click("#copy")
-    tab.js("new Promise(done => setTimeout(done, 50))")
-    assert texts(tab, "#copy") == ["copied"]
+    tab.wait_until("document.querySelector('#copy').textContent === 'copied'")
 
 
 def test_many_points_are_thinned_and_no_peak_is_lost(show, tmp_path):

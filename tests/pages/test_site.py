@@ -5,23 +5,48 @@ from __future__ import annotations
 import re
 import urllib.parse
 
+import pytest
 from site_pages import DOCS, elements, is_elsewhere
+
+TO_BE_BUILT = pytest.mark.slow  # Sphinx takes a quarter of a minute
+
+
+def sources():
+    return [page for page in sorted(DOCS.rglob("*.md")) if "_build" not in page.parts]
 
 
 def pages(html):
     return sorted(page for page in html.rglob("*.html") if "_repository" not in page.parts)
 
 
+def test_links_between_the_sources_lead_somewhere():
+    """Targets that Sphinx itself makes are left to the test of the built site."""
+    missing = []
+    for page in sources():
+        text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for link in re.findall(r"\]\(<?([^)#>\s]+)", text):
+            if not is_elsewhere(link) and not link.startswith("mailto:") and not (page.parent / link).exists():
+                missing.append(f"{page.relative_to(DOCS)} -> {link}")
+    assert missing == []
+
+
+def test_every_item_of_the_gallery_has_its_source_and_picture():
+    index = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[[^\]]+\]\(reproduction/([^)]+)\.md\)", index, re.MULTILINE)
+    pages = [(DOCS / "reproduction" / f"{name}.md").read_text(encoding="utf-8") for name in listed]
+    pictures = [name for page in pages for name in re.findall(r"\]\(([^)]+\.png)\)", page)]
+    assert len(pictures) > 50
+    assert [name for name in pictures if not (DOCS / "reproduction" / name).is_file()] == []
+
+
+@TO_BE_BUILT
 def test_every_page_of_docs_is_built(html):
-    names = {
-        page.relative_to(DOCS).as_posix().removesuffix(".md")
-        for page in DOCS.rglob("*.md")
-        if "_build" not in page.parts
-    }
+    names = {page.relative_to(DOCS).as_posix().removesuffix(".md") for page in sources()}
     assert {name for name in names if not (html / f"{name}.html").is_file()} == set()
     assert len(names) > 90
 
 
+@TO_BE_BUILT
 def test_nothing_is_loaded_from_elsewhere(html):
     found = {(page.name, address) for page in pages(html) for address in elements(page).loaded if is_elsewhere(address)}
     assert found == set()
@@ -29,6 +54,7 @@ def test_nothing_is_loaded_from_elsewhere(html):
         assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", sheet.read_text(encoding="utf-8")), sheet
 
 
+@TO_BE_BUILT
 def test_what_a_page_loads_is_there(html):
     for page in pages(html):
         for address in elements(page).loaded:
@@ -38,6 +64,7 @@ def test_what_a_page_loads_is_there(html):
             )
 
 
+@TO_BE_BUILT
 def test_links_and_their_anchors_exist(html):
     missing = []
     for page in pages(html):
@@ -53,6 +80,7 @@ def test_links_and_their_anchors_exist(html):
     assert missing == []
 
 
+@TO_BE_BUILT
 def test_search_knows_the_pages(html):
     index = (html / "searchindex.js").read_text(encoding="utf-8")
     assert index.startswith("Search.setIndex(")
@@ -60,6 +88,7 @@ def test_search_knows_the_pages(html):
     assert "certif" in index
 
 
+@TO_BE_BUILT
 def test_gallery_shows_every_item_with_its_verdict(html):
     index = (DOCS / "reproduction.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| \[[^\]]+\]\(reproduction/([^)]+)\.md\)", index, re.MULTILINE))
@@ -75,6 +104,7 @@ def test_gallery_shows_every_item_with_its_verdict(html):
     assert "claims hold, reduced</span>" in text
 
 
+@TO_BE_BUILT
 def test_formulas_are_drawn_by_the_browser(html):
     page = html / "tutorials" / "theory.html"
     assert "<math" in page.read_text(encoding="utf-8")

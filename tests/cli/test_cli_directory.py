@@ -18,7 +18,7 @@ from kills import count_operations, killed_at
 
 import undrift as ud
 from everyday import only
-from processes import ended, process, wait_for_line
+from processes import PATIENCE, ended, process, wait_for_line
 from undrift import ownership
 from undrift.command.directory import RunDirectory
 from undrift.ownership import InUse, locked, owned
@@ -61,7 +61,7 @@ def changes(done: list[str]) -> list[int]:
 
 
 def some_changes(done: list[str]) -> list[int]:
-    """A third of them: a comparison has other numbers of operations than a run, and so another third."""
+    """A third of them for every day."""
     return changes(done)[::3]
 
 
@@ -205,9 +205,9 @@ def test_fresh_names_are_taken_by_one_each(monkeypatch, tmp_path):
 
     def take(number: int) -> str:
         with RunDirectory("run", None, False, False) as directory:
-            ready.wait(60)
+            ready.wait(PATIENCE)
             directory.open(Words(), (), "gd")
-            ready.wait(60)
+            ready.wait(PATIENCE)
             return directory.path.name
 
     with ThreadPoolExecutor(8) as pool:
@@ -221,14 +221,14 @@ def test_the_same_new_name_is_taken_by_one(monkeypatch, tmp_path):
 
     def take(number: int) -> bool:
         with RunDirectory("run", "runs/one", False, False) as directory:
-            ready.wait(60)
+            ready.wait(PATIENCE)
             try:
                 directory.open(Words(), (), "gd")
                 return True
             except InUse:
                 return False
             finally:
-                ready.wait(60)
+                ready.wait(PATIENCE)
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(take, range(8))) == 1

@@ -175,7 +175,7 @@ def test_own_method_from_a_file(cli):
 
 
 def test_a_step_by_theorem_is_said_checked_and_drawn(cli, quick_figures, tmp_path):
-    said = cli("run", "--method", "fedlin", *SMALL, "--eta", "theorem", "--out", str(tmp_path / "run"))  # fmt: skip
+    said = cli("run", "--method", "fedlin", *SMALL, "--eta", "theorem", "--out", str(tmp_path / "run"))
     assert said.code == 0
     assert "by theorem: FedLin, Theorem 1" in said.err
     assert "FedLin, Theorem 1 holds at every round" in said.err
@@ -185,7 +185,7 @@ def test_a_step_by_theorem_is_said_checked_and_drawn(cli, quick_figures, tmp_pat
 
 
 def test_a_certified_step_is_said_checked_and_drawn_beside_the_theorems(cli, tmp_path):
-    said = cli("run", "--method", "fedlin", *SMALL, "--eta", "certified", "--out", str(tmp_path / "run"))  # fmt: skip
+    said = cli("run", "--method", "fedlin", *SMALL, "--eta", "certified", "--out", str(tmp_path / "run"))
     assert said.code == 0
     assert "certified: FedLin's certificate" in said.err
     assert "holds at every round" in said.err

@@ -13,6 +13,8 @@ import termios
 
 import pytest
 
+from processes import PATIENCE
+
 from .cases import TEXTS, cases
 from .spoken import SILENT, WIDTHS, normal, trimmed
 
@@ -42,7 +44,9 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 
 def test_a_pipe_is_80_columns_wide_and_has_no_colour():
-    done = subprocess.run(LISTED, stdin=subprocess.DEVNULL, capture_output=True, env=plain_environment(), timeout=60)
+    done = subprocess.run(
+        LISTED, stdin=subprocess.DEVNULL, capture_output=True, env=plain_environment(), timeout=PATIENCE
+    )
     assert done.returncode == 0
     assert trimmed(done.stdout.decode()).rstrip("\n") == kept_at(80)
 
@@ -71,7 +75,7 @@ def in_terminal(columns: int, environment: dict[str, str]) -> str:
         os.close(theirs)
         theirs = -1
         shown = b"".join(iter(lambda: _read(ours), b""))
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
     finally:
         for end in (ours, theirs):
             if end >= 0:

@@ -6,7 +6,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 NEWEST ?=# --newest: not the locked versions (make newest)
 
-.PHONY: demo test checks lint types unit full flower attack lock newest oldest package fuzz bench docs linkcheck format clean other-python
+.PHONY: demo test checks lint types unit times full flower attack lock newest oldest package fuzz bench docs linkcheck format clean other-python
 .DEFAULT_GOAL := demo
 unexport PYTHONDONTWRITEBYTECODE # dozens of processes below import the same files
 
@@ -49,6 +49,9 @@ types: $(VENV)/ready
 
 unit: $(VENV)/ready
 	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+
+times: $(VENV)/ready         ## the tests of every day, and where their time goes: by what is done, by folder, by test
+	$(BIN)/python -m pytest -p tools.times -n 2 --dist loadfile -m "not slow"
 
 full: $(VENV)/ready          ## everything, in an hour; goes on where it stopped (make full MINUTES=30: as far as that goes)
 	@$(BIN)/python tools/full.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY))

@@ -70,7 +70,7 @@ def browser():
     yield from chromium.started()
 
 
-LARGEST_WORKER = 1.1e9  # bytes; the libraries alone are half of it
+LARGEST_WORKER = 0.9e9  # bytes; the libraries alone are half of it
 TOGETHER = ("tests/core/", "tests/cli/", "tests/pages/")  # share compiled programs, or the site
 
 

@@ -34,6 +34,7 @@ def test_a_few_refusals_of_the_disk_lose_nothing(tmp_path):
     check(tally.counts())
 
 
+@pytest.mark.slow
 def test_a_few_rivals_share_nothing(tmp_path):
     check(attack_pairs(2, 1, tmp_path))
 

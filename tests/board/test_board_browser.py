@@ -57,6 +57,7 @@ def many(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_fifty_runs_and_a_live_one_of_ten_thousand_rounds(serve, show, many):
     live = GoingOn(many / "live")
     with serve(many) as address:

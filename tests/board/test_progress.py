@@ -121,6 +121,19 @@ def test_a_resumed_run_begins_with_what_is_certain(tmp_path):
         assert rounds_of(lines_of(tmp_path)[1]) == list(range(6))
 
 
+def test_the_page_of_a_resumed_run_shows_its_clients_from_the_first_round_on(tmp_path):
+    """As that of an undisturbed run: it begins neither where a process went on nor where a clock let it look."""
+    shown = []
+    for resumed, looks in ((False, (9, 30, 101)), (True, (70, 101))):
+        with Writer(tmp_path, Head(1, "run", 0.0, 100, "run")) as writer:
+            live = LiveRun(writer, "fedlin", described(), resumed=resumed)
+            for length in looks:
+                live(history(length))
+            shown.append(live.presence())
+    assert shown[0] == shown[1]
+    assert (shown[0]["rounds"][0], shown[0]["rounds"][-1]) == (1, 100)
+
+
 def test_long_runs_are_written_sparsely(tmp_path):
     with Writer(tmp_path, Head(1, "run", 0.0, 100_000, "long")) as writer:
         live = LiveRun(writer, "fedlin", described(100_000), resumed=False)

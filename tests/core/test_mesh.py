@@ -87,7 +87,8 @@ def test_two_processes_agree_with_one_device(tmp_path: Path, many: str) -> None:
     assert many == "few" or found["all data in one place"]["mesh"] == "None"
 
 
-@EVERY_DAY_FEW
+@pytest.mark.slow  # every day: two processes
+@pytest.mark.parametrize("many", ["few", "more"])
 def test_three_devices_of_one_process_agree_with_one(tmp_path: Path, many: str) -> None:
     found = played(tmp_path, 0, *sorted(ON_THREE_DEVICES[many]))
     assert found.keys() == ON_THREE_DEVICES[many]

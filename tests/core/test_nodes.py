@@ -120,8 +120,11 @@ class Walk:
 
 
 def holds(root: Any, numbers: np.ndarray) -> int:
-    """How many of these numbers can be found."""
-    return int(np.isin(numbers, Walk(root).numbers()).sum())
+    """How many of these numbers can be found, up to rounding: another CPU may add up AᵀA in another order."""
+    there = np.sort(np.append(Walk(root).numbers(), [-np.inf, np.inf]))
+    place = np.searchsorted(there, numbers)
+    nearest = np.minimum(np.abs(there[place - 1] - numbers), np.abs(there[place] - numbers))
+    return int((nearest <= 1e-13 * np.abs(numbers)).sum())
 
 
 def play(run: Any) -> tuple[ServerNode, list[ClientNode], list[Any]]:
@@ -140,7 +143,7 @@ def test_every_method_is_here():
     assert set(ud.METHODS) <= set(METHODS)
 
 
-OFTEN = {"fednova", "mime", "fedlin table", "sequential_fl", "gd", "sflv1", "iag compressed"}
+OFTEN = {"mime", "fedlin table", "sequential_fl", "sflv1", "iag compressed"}
 
 
 @pytest.mark.parametrize("name", only(METHODS, OFTEN))

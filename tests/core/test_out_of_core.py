@@ -53,7 +53,7 @@ def test_a_start_that_fills_slots_is_refused(name, tmp_path):
 IN_FILES = [name for name in CASES if name not in (*IN_ONE_PLACE, *FILLS_SLOTS)]
 
 
-@pytest.mark.parametrize("name", only(IN_FILES, {"fedavg", "scaffold", "scaffnew", "fedlin compressed"}))
+@pytest.mark.parametrize("name", only(IN_FILES, {"scaffold", "fedlin compressed"}))
 def test_the_numbers_of_a_run_in_memory(name, tmp_path):
     method, problem = CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS))
     assert streamed.Streamed(problem, None, False).rows == 2

@@ -12,7 +12,7 @@ import pytest
 from core_cases import CASES, PARTIAL, WEIGHTS, logistic_data, problem_of, told
 
 import undrift as ud
-from everyday import only, share
+from everyday import share
 from processes import ended, go_on, process, wait_for_line
 from undrift import files
 from undrift.engine import simulate
@@ -134,7 +134,8 @@ def whole_run(tmp_path_factory):
 BLOWS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
-@pytest.mark.parametrize("blow", only(BLOWS, {signal.SIGKILL}), ids=lambda b: b.name)
+@pytest.mark.slow
+@pytest.mark.parametrize("blow", BLOWS, ids=lambda b: b.name)
 def test_killed_and_resumed_in_another_process_equals_uninterrupted(blow, whole_run, tmp_path):
     with start(tmp_path, "broken", 40) as made:
         wait_for_line(made, "here")

@@ -139,7 +139,8 @@ def test_ssl_is_sequential_fl_with_the_same_correction_at_every_cut(split):
     np.testing.assert_allclose(found, whole, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("mode", only(["central", "peer"], {"central"}))
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["central", "peer"])
 def test_the_halves_correction_travels_over_the_right_links(mode):
     method = ud.ssl(eta=0.2, corrected=True, mode=mode)
     ran, sent = (play(method, network(2), **GIVEN) for play in (ud.run, ud.loopback))

@@ -16,8 +16,8 @@ from undrift.engine.rounds import compilations
 SETTING = {"rounds": 12, **PARTIAL}
 
 
-# One of every kind of memory and message; the rest in `make slow`.
-OFTEN = ("fedavg", "fedlin compressed", "scaffold", "scaffnew", "fedtrack", "sequential_fl", "sgd")
+# One of every kind of memory and message; the rest in `make full`.
+OFTEN = ("fedlin compressed", "scaffnew", "fedtrack", "sgd")
 
 
 @pytest.mark.parametrize("name", [n if n in OFTEN else pytest.param(n, marks=pytest.mark.slow) for n in CASES])

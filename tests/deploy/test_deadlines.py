@@ -151,7 +151,8 @@ def test_absent_sites_are_no_divergence_and_stop_rules_cope(tmp_path):
     np.testing.assert_allclose(result.x, replayed.x, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("rounds", [12, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rounds", [12, 200])
 def test_a_third_of_twenty_sites_fails_at_random(tmp_path, rounds):
     """Every way of failing: it says nothing, its process dies and comes back much later, or it is too slow."""
     rng = np.random.default_rng(0)

@@ -33,8 +33,8 @@ CASES = {
     "sflv1": (NETWORK, {"steps": 2}, {"name": "sflv1", "eta": 0.05}),
     "sflv2": (NETWORK, {"steps": 2}, {"name": "sflv2", "eta": 0.05}),
 }
-# A method of one's own, a compressed one and a split one; in-process tests play every method each day
-OFTEN = ("fedavg", "fedlin", "ssl")
+# A method of one's own and a split one; in-process tests play every method each day
+OFTEN = ("fedavg", "ssl")
 ROUNDS = 3
 # A method of one's own: installed at the server and at the sites, known by its content
 ADAM = """import optax

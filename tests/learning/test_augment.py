@@ -67,6 +67,7 @@ def test_nothing_moved_is_nothing_changed() -> None:
     np.testing.assert_allclose(*ran, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_split_learning_and_message_passing_see_the_same_images() -> None:
     augment = ud.problems.Augment(2)
     arguments: dict[str, Any] = {"rounds": 2, "steps": 3, "participation": ud.plan.uniform(3)}

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import undrift as ud
-from everyday import only
 from undrift.engine.description import Run
 from undrift.engine.rounds import carry_shapes
 from undrift.engine.simulate import compiled_advance, padded_plan
@@ -21,7 +20,8 @@ def small() -> ud.problems.Problem:
     return ud.problems.network(model, data, parts, batch=2, cut=2, weights=[3, 1, 2, 0])
 
 
-@pytest.mark.parametrize("make", only([ud.ssl, ud.sflv2], {ud.sflv2}))
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [ud.ssl, ud.sflv2])
 def test_with_silence_and_clients_drawn_twice(make):
     given = {"rounds": 6, "steps": [1, 3, 2, 2], "failures": 0.3, "participation": ud.plan.weighted(4)}
     drawn = Run.of(make(eta=0.2), small(), **given).plan.draw(1, 6)

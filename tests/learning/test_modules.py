@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import undrift as ud
-from everyday import only
 from foreign import BUILT_IN, COUNT, INPUTS, LIBRARIES, OUTPUTS, RATE, built_in_x
 
 CLIENTS, SAMPLES = 3, 36
@@ -123,7 +122,8 @@ def test_whole_numbers_reach_an_embedding() -> None:
     assert ud.problems.network(ud.models.mlp((), 4, (6,)), pixels, parts).shared["x"].dtype == "float32"
 
 
-@pytest.mark.parametrize("layers", only([1, 2], {1}))
+@pytest.mark.slow
+@pytest.mark.parametrize("layers", [1, 2])
 def test_the_character_model_learns_whole_and_cut(layers: int) -> None:
     model = ud.models.char_lstm(5, (6,), embedding=3, hidden=4, layers=layers)
     parts = np.array_split(np.arange(30), 3)

@@ -224,7 +224,8 @@ print(*r.x.tolist(), *r.history["loss"].tolist(), *r.history["bytes_up"].tolist(
 """
 
 
-@pytest.mark.parametrize("model", only(["lenet5", "softmax_regression"], {"softmax_regression"}))
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["lenet5", "softmax_regression"])
 def test_two_devices_give_the_numbers_of_one(model: str, tmp_path: Path) -> None:
     """The same draws; sums inside a matrix product may be split differently between threads, so equal to rounding."""
     with process(TWO_DEVICES, ["1", model], tmp_path) as one, process(TWO_DEVICES, ["2", model], tmp_path) as two:

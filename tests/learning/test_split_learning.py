@@ -54,7 +54,8 @@ def test_ssl_is_sequential_fl_at_every_cut(cut: int) -> None:
     np.testing.assert_allclose(in_turn, uncut("sequential_fl", "float64", INDEPENDENT), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("cut", only(CUTS, {PAPER_CUT}))
+@pytest.mark.slow
+@pytest.mark.parametrize("cut", CUTS)
 def test_sflv1_is_fedavg_at_every_cut(cut: int) -> None:
     parallel = play(ud.sflv1(eta=0.1, solver=decayed_sgd), lenet_problem("float64", cut), oracle=INDEPENDENT).x
     np.testing.assert_allclose(parallel, uncut("fedavg", "float64", INDEPENDENT), rtol=0, atol=1e-10)

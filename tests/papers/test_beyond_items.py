@@ -149,6 +149,7 @@ def test_the_promise_of_ef21_is_the_librarys_or_sharper():
     assert promised.gamma >= bound.numbers["eta"] - 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.computes
 def test_the_table_in_small(tmp_path):
     store = Store(tmp_path)

@@ -74,6 +74,7 @@ def test_expected_gap_of_a_random_order_is_the_mean_over_all_orders() -> None:
     assert np.allclose(gaps(SSL, GROUP_4, 4, np.array([0.1]), 10.0, [0, 1, 2, 3])[:, 0], mean, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_expected_gaps_with_noise_agree_with_many_runs() -> None:
     noisy = GROUP_4._replace(sigma=2.0)
     found = ud.sweep(ud.sequential_fl, group(4), grid={"eta": [0.05]}, seeds=list(range(400)), rounds=40, steps=3,

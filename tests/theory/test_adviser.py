@@ -267,6 +267,7 @@ def test_words_for_machines_have_no_infinities():
     assert dataclasses.asdict(found.resources)["latency"] == 0.05
 
 
+@pytest.mark.slow
 def test_where_clients_miss_rounds_those_that_remember_the_absent_are_considered_and_arrive():
     p = least_squares(2)
     plan = {"participation": ud.plan.uniform(2), "measure": True, "rounds": 600, "steps": [3], "factors": (0.3, 1.0)}

@@ -195,7 +195,8 @@ def test_theorem_4_mean_over_seeds(share, seeds):
             assert not ud.theory.check(mine, without_noise).holds
 
 
-@pytest.mark.parametrize("seeds", only([8, 30], {8}))
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [8, 30])
 def test_theorem_4_with_steps_that_fall_like_one_over_t(seeds):
     """No floor: the mean over seeds stays below O(1/T), where a constant step of the same theorem comes to rest above it."""
     rng = np.random.default_rng(5)

@@ -42,6 +42,7 @@ def test_networks_against_dense_hessians(model):
     assert cost < p.clients * p.dim  # fewer products than the dense Hessian has columns
 
 
+@pytest.mark.slow
 def test_constants_of_a_network_are_measured_along_its_path():
     p = small_network(ud.models.softmax_regression(input=(4, 4, 1)))
     path = np.stack([p.initial(seed) for seed in range(3)])

@@ -131,6 +131,7 @@ def test_minima_over_rounds(problem, constants):
     assert "in expectation" in second.note
 
 
+@pytest.mark.slow
 def test_seeds_as_a_list_and_as_a_sweep_agree(problem):
     oracle = ud.oracles.noisy(10.0)
     bound = ud.theory.fedlin.noisy(ud.theory.constants(problem, oracle=oracle), 4)

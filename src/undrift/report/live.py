@@ -17,7 +17,7 @@ from ..engine.ledger import Ledger
 from ..progressfile import Claim, Clients, Curve, Line, Number, Writer, stride
 from ..studies.relative import relative_gap
 from .clients import Roll
-from .lanes import MOST_CLIENTS, Lanes
+from .lanes import MOST_CLIENTS, MOST_PLACES, Lanes
 from .promise import Guarantee, guarantee_of, held
 
 MEASURED = ("gap", "accuracy", "loss", "grad_norm", "drift", "epsilon", "loss_worst")
@@ -50,10 +50,11 @@ class LiveRun:
         self.guarantee = _promised(run)
         self.clients = None if deployed else _Planned(run)
         self._lane_round, self._lane_time = 0, 0.0
+        self._seen: History | None = None
 
     def __call__(self, history: History) -> None:
         """After every chunk of rounds."""
-        length = history.length
+        self._seen, length = history, history.length
         if (
             not self._fresh or length < self._written
         ):  # what is certain takes the place of what an earlier process wrote
@@ -108,6 +109,13 @@ class LiveRun:
         self.lanes.add(line)
         self.writer.add(clients=line)
 
+    def presence(self) -> dict[str, Any] | None:
+        """The clients along the run, for its page. Of a simulated run it depends on the plan alone, not on when this process
+        looked or from which round it went on."""
+        if self.clients is None or self._seen is None:
+            return self.lanes.words()
+        return self.clients.along(self._seen)
+
 
 def _names(roll: Roll, clients: int, shown: int) -> list[str]:
     """As everywhere else in the run, where the clients have names; a centralised run has one client, who is none of them."""
@@ -140,6 +148,15 @@ class _Planned:
         if self.drawn:
             found.steps, found.answered = self._plan(max(first, last - SAMPLE + 1), last)
         return found
+
+    def along(self, history: History) -> dict[str, Any] | None:
+        """The rounds so far in evenly spaced places; only the last where the plan is not drawn again."""
+        lanes, last = Lanes(), history.length - 1
+        places = min(last, MOST_PLACES if self.drawn else 1)
+        ends = [last * (place + 1) // places for place in range(places)]
+        for before, end in zip([0, *ends], ends, strict=False):
+            lanes.add(self.line(before + 1, end, history))
+        return lanes.words()
 
     def _plan(self, first: int, last: int) -> tuple[list[Number], list[Number]]:
         draw = self.run.plan.draw(first, last - first + 1)

@@ -180,8 +180,9 @@ def problem():
 PLAYED = [(absent, drawn) for absent in ("undrawn", "silent") for drawn in (None, 3)]
 
 
-@pytest.mark.parametrize(("absent", "drawn"), only(PLAYED, {("undrawn", None), ("silent", 3)}))
-def test_message_passing_plays_the_same(problem, absent, drawn):
+@pytest.mark.parametrize("case", only(PLAYED, {("undrawn", None), ("silent", 3)}), ids=str)
+def test_message_passing_plays_the_same(problem, case):
+    absent, drawn = case
     who = None if drawn is None else ud.plan.uniform(drawn)
     arguments = {"rounds": ROUNDS, "steps": 2, "participation": who, "availability": there(absent)}
     for method in (ud.fedlin(eta=0.05, table=True), ud.sequential_fl(eta=0.05)):

@@ -17,6 +17,7 @@ from undrift.command.live import LiveSites, targets_of
 from undrift.deploy.watch import Line as SiteLine
 from undrift.engine.description import Run
 from undrift.engine.history import History
+from undrift.engine.simulate import simulate
 from undrift.progressfile import NAME, Head, Line, Writer, stride
 from undrift.report.live import LiveRun, _Planned, shares
 
@@ -122,16 +123,18 @@ def test_a_resumed_run_begins_with_what_is_certain(tmp_path):
 
 
 def test_the_page_of_a_resumed_run_shows_its_clients_from_the_first_round_on(tmp_path):
-    """As that of an undisturbed run: it begins neither where a process went on nor where a clock let it look."""
-    shown = []
-    for resumed, looks in ((False, (9, 30, 101)), (True, (70, 101))):
+    """As that of an undisturbed run: it depends neither on where a process went on nor on when a clock let it look."""
+    run = described(per_client=True)
+    result, shown = simulate(run), []
+    for resumed, looks in ((False, (9, 30, 101)), (True, (70, 101)), (True, ())):
         with Writer(tmp_path, Head(1, "run", 0.0, 100, "run")) as writer:
-            live = LiveRun(writer, "fedlin", described(), resumed=resumed)
+            live = LiveRun(writer, "fedlin", run, resumed=resumed)
             for length in looks:
                 live(history(length))
-            shown.append(live.presence())
-    assert shown[0] == shown[1]
+            shown.append(live.presence(result))
+    assert shown[0] == shown[1] == shown[2]
     assert (shown[0]["rounds"][0], shown[0]["rounds"][-1]) == (1, 100)
+    assert shown[0]["loss"] == result.clients["loss"][-1].tolist()
 
 
 def test_long_runs_are_written_sparsely(tmp_path):

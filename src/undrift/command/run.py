@@ -149,7 +149,7 @@ def play(
                 entry.label,
             ),
         )
-        return end._replace(presence=live.presence())
+        return end._replace(presence=live.presence(end.result))
 
 
 def trackers(entry: Entry, directory: RunDirectory, talk: Talk, arguments: argparse.Namespace) -> list[Tracker]:

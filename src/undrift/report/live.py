@@ -12,7 +12,7 @@ import numpy as np
 from .. import precision
 from ..absences import Draw
 from ..engine.description import Run
-from ..engine.history import History, totals
+from ..engine.history import History, Result, totals
 from ..engine.ledger import Ledger
 from ..progressfile import Claim, Clients, Curve, Line, Number, Writer, stride
 from ..studies.relative import relative_gap
@@ -50,11 +50,10 @@ class LiveRun:
         self.guarantee = _promised(run)
         self.clients = None if deployed else _Planned(run)
         self._lane_round, self._lane_time = 0, 0.0
-        self._seen: History | None = None
 
     def __call__(self, history: History) -> None:
         """After every chunk of rounds."""
-        self._seen, length = history, history.length
+        length = history.length
         if (
             not self._fresh or length < self._written
         ):  # what is certain takes the place of what an earlier process wrote
@@ -101,7 +100,7 @@ class LiveRun:
         if t < 1 or (not late and (t - self._lane_round < t // 150 or now - self._lane_time < PAUSE)):
             return
         assert self.clients is not None
-        line = self.clients.line(self._lane_round + 1, t, history)
+        line = self.clients.line(self._lane_round + 1, t, history.latest)
         self._lane_round, self._lane_time = t, now
         self.tell_clients(line)
 
@@ -109,12 +108,10 @@ class LiveRun:
         self.lanes.add(line)
         self.writer.add(clients=line)
 
-    def presence(self) -> dict[str, Any] | None:
-        """The clients along the run, for its page. Of a simulated run it depends on the plan alone, not on when this process
-        looked or from which round it went on."""
-        if self.clients is None or self._seen is None:
-            return self.lanes.words()
-        return self.clients.along(self._seen)
+    def presence(self, result: Result) -> dict[str, Any] | None:
+        """The clients along the run that ended so, for its page. Of a simulated run it depends on plan and result alone, not
+        on when this process looked or from which round it went on."""
+        return self.lanes.words() if self.clients is None else self.clients.along(result)
 
 
 def _names(roll: Roll, clients: int, shown: int) -> list[str]:
@@ -140,8 +137,9 @@ class _Planned:
             spent = Ledger.of(self.run).rounds(Draw(np.arange(self.shown)[:, None], steps, None), 2)
         return _numbers(np.asarray(totals(spent).get("seconds", np.full(self.shown, np.nan))))
 
-    def line(self, first: int, last: int, history: History) -> Clients:
-        latest = {name: row[: self.shown] for name, row in history.latest.items()}
+    def line(self, first: int, last: int, recorded: Mapping[str, np.ndarray]) -> Clients:
+        """These rounds, with what is `recorded` of every client in the last of them."""
+        latest = {name: row[: self.shown] for name, row in recorded.items()}
         found = Clients(self.names, self.run.population.clients, last)
         found.drift, found.loss = (_numbers(latest[name]) if name in latest else [] for name in ("drift", "loss"))
         found.seconds = self.seconds
@@ -149,13 +147,14 @@ class _Planned:
             found.steps, found.answered = self._plan(max(first, last - SAMPLE + 1), last)
         return found
 
-    def along(self, history: History) -> dict[str, Any] | None:
-        """The rounds so far in evenly spaced places; only the last where the plan is not drawn again."""
-        lanes, last = Lanes(), history.length - 1
+    def along(self, result: Result) -> dict[str, Any] | None:
+        """The rounds of a result in evenly spaced places; only the last where the plan is not drawn again."""
+        lanes, last = Lanes(), result.rounds
+        recorded = {name: rows[-1] for name, rows in result.clients.items()}
         places = min(last, MOST_PLACES if self.drawn else 1)
         ends = [last * (place + 1) // places for place in range(places)]
         for before, end in zip([0, *ends], ends, strict=False):
-            lanes.add(self.line(before + 1, end, history))
+            lanes.add(self.line(before + 1, end, recorded))
         return lanes.words()
 
     def _plan(self, first: int, last: int) -> tuple[list[Number], list[Number]]:

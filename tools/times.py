@@ -27,6 +27,7 @@ PROPERTY = "seconds of "
 
 _spent: dict[str, float] = defaultdict(float)
 _total: dict[str, dict[str, float]] = {}
+_workers: dict[str, float] = defaultdict(float)
 
 
 def _listen() -> None:
@@ -72,6 +73,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Add a phase to the account of its test."""
     account = _total.setdefault(report.nodeid, dict.fromkeys(("all", *KINDS), 0.0))
     account["all"] += report.duration
+    _workers[getattr(report, "worker_id", "this process")] += report.duration
     phase = {key.removeprefix(PROPERTY): value for key, value in report.user_properties if key.startswith(PROPERTY)}
     known = min(sum(phase.values()), report.duration)
     for kind, seconds in phase.items():
@@ -100,6 +102,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     said = terminalreporter.write_line
     said(" ".join(f"{kind:>9}" for kind in ("all", *KINDS)) + "  seconds of workers")
     said(_row("everything", whole))
+    said(", ".join(f"{worker}: {seconds:.0f} s" for worker, seconds in sorted(_workers.items())))
     for rows, most in ((folders, len(folders)), (_total, MOST)):
         said("")
         for name in sorted(rows, key=lambda name: -rows[name]["all"])[:most]:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="th
 # What the others try in small runs elsewhere: bad input, payloads and checkpoints have tests of their own, and so have
 # signals and kills of real processes.
 def test_a_few_deaths_lose_nothing(tmp_path):
-    check(attack_kills_played(4, 1, tmp_path, tasks=(RUN, COMPARE)))
+    check(attack_kills_played(2, 1, tmp_path, tasks=(RUN, COMPARE)))
 
 
 def test_a_few_refusals_of_the_disk_lose_nothing(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from everyday import share
 from undrift import vectorise
 from undrift.engine import simulate
 from undrift.engine.programs import Programs
@@ -19,7 +20,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", share(CASES, 1, of=2))
 def test_a_cohort_in_blocks_agrees_with_the_whole(name, monkeypatch):
     rng = np.random.default_rng(5)
     problem = ud.problems.logistic(rng.normal(size=(CLIENTS, 6, 3)), rng.choice([-1, 1], size=(CLIENTS, 6)), l2=0.1)

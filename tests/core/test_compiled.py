@@ -62,6 +62,7 @@ def test_it_can_be_switched_off(tmp_path):
     assert not files_in(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_directory_that_cannot_be_written_is_survived(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("no directory")

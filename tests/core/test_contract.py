@@ -42,7 +42,7 @@ def test_float32_is_kept(name):
     assert np.all(np.isfinite(result.x))
 
 
-@pytest.mark.parametrize("name", share(CASES, 0))
+@pytest.mark.parametrize("name", share(CASES, 0, of=5))
 def test_history_and_bytes(name):
     """rounds + 1 values, index 0 before round 1, costs as running totals of sizes computed by hand."""
     case, problem, rounds = CASES[name], problem_of(logistic_data(0, WEIGHTS)), 5
@@ -82,7 +82,7 @@ def drift_is_zero_for_equal_clients_alone(case, drift):
     assert np.all(drift[1:] > 1e-4) == case.parallel
 
 
-@pytest.mark.parametrize("name", share(CASES, 1))
+@pytest.mark.parametrize("name", share(CASES, 1, of=5))
 def test_one_compilation_for_all_numbers_seeds_rounds_and_data(name):
     make = CASES[name].make
     plan = told(make(ETA), **PARTIAL)

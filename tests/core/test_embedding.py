@@ -73,6 +73,7 @@ print("awaited", result.x.tobytes().hex())
 """
 
 
+@pytest.mark.slow
 def test_in_a_notebook(alone, tmp_path):
     """In a process of its own: the notebook's client has an event loop too."""
     script = f"""

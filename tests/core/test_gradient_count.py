@@ -61,7 +61,7 @@ PLAYED = [(name, "everyone") for name in COUNTABLE]
 PLAYED += [(name, "some") for name in ("fedavg", "scaffold", "scaffnew", "fedlin", "fedlin compressed")]
 
 
-@pytest.mark.parametrize("played", share(PLAYED, 0), ids="-".join)
+@pytest.mark.parametrize("played", share(PLAYED, 0, of=6), ids="-".join)
 def test_message_passing_evaluates_what_the_history_counts(played):
     name, who = played
     plan = SOME if who == "some" else {}

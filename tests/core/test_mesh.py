@@ -126,7 +126,8 @@ MEETINGS = {
 }
 
 
-@EVERY_DAY_FEW
+@pytest.mark.slow
+@pytest.mark.parametrize("many", ["few", "more"])
 def test_devices_meet_no_more_than_they_must(many: str) -> None:
     """A meeting for every sum that a method asks for and for the mean end of local paths, one more for what is reported."""
     names = ["fedlin, everyone", "fedavg, cohorts"] if many == "few" else list(MEETINGS)

@@ -95,7 +95,7 @@ CELLS = [(name, steps) for name in METHODS for steps in ("equal", "other")]
 EQUAL = {("fedavg", "equal"), ("fednova", "equal")}
 
 
-@pytest.mark.parametrize("cell", share(CELLS, 1, of=4, always=EQUAL), ids="-".join)
+@pytest.mark.parametrize("cell", share(CELLS, 1, of=8, always=EQUAL), ids="-".join)
 def test_quadratics_with_equal_unequal_and_changing_steps(cell):
     method, reference = METHODS[cell[0]]
     equal = cell[1] == "equal"
@@ -105,7 +105,7 @@ def test_quadratics_with_equal_unequal_and_changing_steps(cell):
         same_iterates(method, reference, quadratic_data(seed, WEIGHTS if seed else None), steps=steps, seed=seed)
 
 
-@pytest.mark.parametrize("cell", share(CELLS, 3, of=4, always={("fedlin", "equal")}), ids="-".join)
+@pytest.mark.parametrize("cell", share(CELLS, 3, of=8, always={("fedlin", "equal")}), ids="-".join)
 def test_logistic_regression_with_partial_participation_and_failures(cell):
     method, reference = METHODS[cell[0]]
     equal = cell[1] == "equal"

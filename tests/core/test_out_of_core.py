@@ -130,6 +130,7 @@ def dies_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[str]:
     return noted
 
 
+@pytest.mark.slow
 def test_whenever_it_dies_it_continues_to_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(simulate, "CHUNK_SECONDS", 0.0)
     monkeypatch.setattr(outofcore.OutOfCore, "_identity", lambda self: "the one")  # nobody doubts it here

@@ -156,7 +156,7 @@ def saved(tmp_path_factory):
     return of
 
 
-@pytest.mark.parametrize("name", share(CASES, 0, always=GO_ON))
+@pytest.mark.parametrize("name", share(CASES, 0, of=6, always=GO_ON))
 def test_another_run_is_refused(name, saved):
     mine, other = CASES[name]
     folder = saved(mine)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from everyday import only
 from undrift import files
 from undrift.engine import simulate
 from undrift.engine.description import Run
@@ -113,7 +114,7 @@ def left_by(blow: Blow, run: Run, folder: Path) -> tuple[str, ud.Result | None]:
             return "ended", None
 
 
-@pytest.mark.parametrize("strike", [one_signal, two_signals, out_of_memory])
+@pytest.mark.parametrize("strike", only([one_signal, two_signals, out_of_memory], {two_signals}))
 @pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.slow)])
 def test_struck_at_any_line_it_continues_to_the_same_bits(
     strike, every, described, tmp_path, monkeypatch, usual_handlers

@@ -97,6 +97,7 @@ def units(found: Any, truth: float) -> float:
     return abs(float(found) - truth) / float(np.spacing(np.float32(abs(truth))))
 
 
+@pytest.mark.slow
 def test_a_run_with_a_million_clients(million):
     problem, a, b = million
     result = ud.run(ud.fedsgd(eta=0.5), problem, rounds=2, x0=[0.25], keep_iterates=True)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from everyday import only
 from undrift.deploy.certs import make_certificates
 from undrift.deploy.ports import free_port
 from undrift.studies.replaying import replay
@@ -24,7 +21,7 @@ NETWORK = {"name": "network", "data": "digits", "model": "mlp", "partition": "ii
 CASES = {
     "fedavg": (LOGISTIC, {"steps": 3}, {"name": "adam.py:fedavg_adam"}),
     "scaffold": (SQUARES, {"steps": 3, "participation": "uniform:2"}, {"name": "scaffold", "eta": 0.01}),
-    "fedlin": (LOGISTIC, {"steps": [1, 3]}, {"name": "fedlin", "eta": 0.01, "up": "top_k:20", "down": "top_k:20"}),
+    "fedlin": (LOGISTIC, {"steps": [1, 3, 2]}, {"name": "fedlin", "eta": 0.01, "up": "top_k:20", "down": "top_k:20"}),
     "fedtrack": (SQUARES, {"steps": 3}, {"name": "fedtrack", "eta": 0.005}),
     "fedsplit": (SQUARES, {"steps": 1}, {"name": "fedsplit", "s": 0.1}),
     "sequential_fl": (LOGISTIC, {"steps": 2}, {"name": "sequential_fl", "eta": 0.01}),
@@ -33,8 +30,6 @@ CASES = {
     "sflv1": (NETWORK, {"steps": 2}, {"name": "sflv1", "eta": 0.05}),
     "sflv2": (NETWORK, {"steps": 2}, {"name": "sflv2", "eta": 0.05}),
 }
-# A method of one's own and a split one; in-process tests play every method each day
-OFTEN = ("fedavg", "ssl")
 ROUNDS = 3
 # A method of one's own: installed at the server and at the sites, known by its content
 ADAM = """import optax
@@ -47,11 +42,9 @@ def fedavg_adam() -> ud.Algorithm:
 
 
 @pytest.fixture(scope="module")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Gives the folder where a case was played, together with those that are asked for as often as it is."""
-    play_once = functools.cache(lambda *given: play(tmp_path_factory.mktemp("deployed"), *given))
-    rest = tuple(name for name in CASES if name not in OFTEN)
-    return lambda name: (play_once(2, OFTEN) if name in OFTEN else play_once(3, rest)) / name
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for each case, all of them played by one server and three sites, one after the other."""
+    return play(tmp_path_factory.mktemp("deployed"), 3, tuple(CASES))
 
 
 def play(folder: Path, sites: int, names: tuple[str, ...]) -> Path:
@@ -93,10 +86,11 @@ def toml(tables: dict, method: dict) -> str:
     )
 
 
+@pytest.mark.slow  # every day: the tutorial of the hospitals, and two kills (test_crashes.py)
 @pytest.mark.computes
-@pytest.mark.parametrize("name", only(CASES, OFTEN))
-def test_processes_end_where_the_simulation_ends(deployed: Callable[[str], Path], name: str) -> None:
-    found = replay(deployed(name) / "run", trust=True)
+@pytest.mark.parametrize("name", CASES)
+def test_processes_end_where_the_simulation_ends(deployed: Path, name: str) -> None:
+    found = replay(deployed / name / "run", trust=True)
     assert found.rounds == ROUNDS
     assert found.absences == 0
     assert found.equal, found.words()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
 import undrift as ud
+from everyday import only
 from undrift import precision
 from undrift.engine.description import Run
 from undrift.engine.loopback import Direct
@@ -109,7 +110,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == "network" else ()) for n in SOURCES])
+@pytest.mark.parametrize("name", only(SOURCES, list(SOURCES)[:2]))
 def test_deployed_nodes_end_where_the_simulation_ends(name):
     source, data, (method, arguments) = SOURCES[name], data_of(name), METHODS[name]
     simulated = ud.run(method, source.whole(data), rounds=4, **arguments)

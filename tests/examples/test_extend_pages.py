@@ -74,7 +74,7 @@ def followed(tmp_path, monkeypatch):
 
 
 # Every day the code of one half of the pages is run, and the commands of the other half.
-@pytest.mark.parametrize("name", share(WORKED, 0, of=2))
+@pytest.mark.parametrize("name", share(WORKED, 0, of=4))
 def test_code_of_a_page_is_true(name, followed):
     page = Page(name)
     followed(page)
@@ -82,7 +82,7 @@ def test_code_of_a_page_is_true(name, followed):
     assert doctest.testfile(str(page.path), module_relative=False, optionflags=flags).failed == 0
 
 
-@pytest.mark.parametrize("name", share(WORKED, 1, of=2))
+@pytest.mark.parametrize("name", share(WORKED, 3, of=4))
 def test_commands_of_a_page_run(name, followed, capfd):
     page = Page(name)
     followed(page)

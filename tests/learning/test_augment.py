@@ -78,6 +78,7 @@ def test_split_learning_and_message_passing_see_the_same_images() -> None:
     np.testing.assert_allclose(whole.x, sent.x, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_centralised_baseline_varies_its_images_too() -> None:
     plain, varied = (
         ud.run(ud.sgd(eta=0.1), problem(augment), rounds=3, oracle=ud.oracles.minibatch(5)).x

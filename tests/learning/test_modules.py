@@ -178,6 +178,7 @@ def test_mean_squares_of_one_and_of_several_outputs() -> None:
         ud.problems.network(BUILT_IN, (inputs, targets[:, 0]), PARTS, loss="mse")
 
 
+@pytest.mark.slow
 def test_a_sweep_and_records_of_each_client() -> None:
     """A module, a loss and a metric of one's own: rows of a sweep are runs, and every client has its means."""
     inputs, labels = data()

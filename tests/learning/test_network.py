@@ -133,7 +133,8 @@ def test_weights_by_size(digits: Any, parts: list[np.ndarray]) -> None:
         ud.problems.network(MODEL, digits.train, parts, weights="by samples")
 
 
-@pytest.mark.parametrize("name", only(["ssl", "sflv1", "sflv2"], {"ssl"}))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ssl", "sflv1", "sflv2"])
 def test_message_passing_agrees(name: str, digits: Any, trimmed: list[np.ndarray]) -> None:
     problem = ud.problems.network(MODEL, digits.train, trimmed, test=digits.test, cut=1)
     method = ud.METHODS[name](eta=0.2)

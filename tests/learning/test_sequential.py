@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from everyday import only
 
 STEP_SIZES = [0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 0.6]  # figure 4's grid
 CURVATURES = {"moderate": (1.0, 1.0), "extreme": (4 / 3, 2 / 3), "degenerate": (2.0, 0.0)}
@@ -26,7 +27,7 @@ def best_distance(factory: object, problem: ud.problems.Problem) -> float:
     return float(np.min(np.where(np.isfinite(distance), distance, np.inf)))
 
 
-@pytest.mark.parametrize("tilt", [1.0, 10.0, 100.0])
+@pytest.mark.parametrize("tilt", only([1.0, 10.0, 100.0], {10.0}))
 @pytest.mark.parametrize("curvature", list(CURVATURES))
 def test_who_wins_in_which_group(curvature: str, tilt: float) -> None:
     problem = group(curvature, tilt)

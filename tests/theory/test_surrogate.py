@@ -7,6 +7,7 @@ import pytest
 from test_round_map import instance
 
 import undrift as ud
+from everyday import share
 from undrift.theory import round_map, surrogate
 
 INSTANCES = 200
@@ -39,7 +40,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", share(METHODS, 0))
 def test_limit_of_the_run_is_the_minimiser_of_the_surrogate(name):
     predicted, method = METHODS[name]
     settled = simulated = 0

@@ -185,10 +185,10 @@ def geometric_sum(ratio: jax.Array, count: Any) -> jax.Array:
 
     def doubling(carry: Any) -> Any:
         left, total, power, block, block_power = carry
-        take = left % 2 == 1
+        take = left & 1 == 1  # with a remainder and a quotient of signed numbers XLA compiles four times as much
         total = jnp.where(take, total + power * block, total)
         power = jnp.where(take, power * block_power, power)
-        return left // 2, total, power, block * (1 + block_power), block_power * block_power
+        return left >> 1, total, power, block * (1 + block_power), block_power * block_power
 
     def eight_doublings(carry: Any) -> Any:  # one pass through memory for every count below 256
         for _ in range(8):

@@ -130,7 +130,7 @@ def _round(run: Run, carry: Carry, members: Members, rounds: Any) -> tuple[Carry
     memory, info = played(memory, info, algorithm.round, t >= usual)
     tell(algorithm, context.said)
     x = algorithm.model(memory.server)
-    due = (t % run.record_every == 0) | (t == rounds)
+    due = jnp.asarray(True) if run.record_every == 1 else (t % run.record_every == 0) | (t == rounds)
     columns, clients, suspect = _measured(run, algorithm, memory, x, due)
     columns |= {"drift": info.drift, "drift_worst": info.drift_worst}
     clients |= {"drift": info.drifts} if run.drift_of_each else {}

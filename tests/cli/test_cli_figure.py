@@ -86,6 +86,15 @@ def test_pdf_svg_and_png_with_embedded_fonts(runs, cli):
     assert Path("again.pdf").read_bytes() == pdf  # the same bytes: no date
 
 
+def test_what_falls_below_zero_is_drawn_on_a_linear_axis(tmp_path, cli):
+    """A loss of a quadratic is negative, but for its first value, whose sign rounding decides."""
+    rows = "round,loss,bytes_up,bytes_down,gradients\n0,-1e-15,0,0,0\n1,-2.0,8,8,3\n2,-3.0,16,16,6\n"
+    run = by_hand(tmp_path / "run", **{"history.csv": rows})
+    assert panel(read_run(run), y="loss").get_yscale() == "linear"
+    forced = cli("figure", run, "--y", "loss", "--scale", "log", "--out", "log.pdf")
+    assert (forced.code, "above zero" in forced.err) == (2, True)
+
+
 def test_sizes_fonts_and_axes(runs, cli):
     words = ["--for", "slides", "--width", "page", "--height", "90", "--font", "serif", "--size", "12", "--x", "bytes"]
     for y in ("gap", "loss", "gradient", "drift", "distance", "component_gradients"):

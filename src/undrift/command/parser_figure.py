@@ -47,7 +47,9 @@ def add_figure(command: Callable[..., argparse.ArgumentParser], of_kind: Callabl
     look.add_argument(
         "--label", action="append", default=[], metavar="OLD=NEW", help="another name; formulas stand between dollars"
     )
-    look.add_argument("--scale", choices=["log", "linear"], help="of y (log; accuracies linear)")
+    look.add_argument(
+        "--scale", choices=["log", "linear"], help="of y (log; linear for accuracies and what is below zero)"
+    )
     look.add_argument("--xlim", metavar="A,B")
     look.add_argument("--ylim", metavar="A,B")
     output = figure.add_argument_group("output")

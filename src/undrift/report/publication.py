@@ -163,6 +163,7 @@ def _figure(runs: Sequence[Recorded], wishes: Wishes) -> Figure:
     figure = Figure(figsize=(wishes.style.width * MM, height * MM), layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     panel = figure.subplots()
+    wishes = wishes._replace(scale=wishes.scale or _usual_scale(runs, wishes.y))
     _dress(panel, wishes)
     entries = []
     for number, (run, look) in enumerate(zip(runs, looks([run.method or run.label for run in runs]), strict=True)):
@@ -172,7 +173,8 @@ def _figure(runs: Sequence[Recorded], wishes: Wishes) -> Figure:
                 entries.append((_bound(panel, run, line, look, wishes), _name(line.label, wishes)))
     shown = [(handle, name) for handle, name in entries if handle is not None]
     if not shown:
-        raise InputError(f"nothing to draw: no run has a finite {wishes.y} on the axis {wishes.x}")
+        above = " above zero, for --scale log," if wishes.scale == "log" else ""
+        raise InputError(f"nothing to draw: no run has a finite {wishes.y}{above} on the axis {wishes.x}")
     _limits(panel, wishes)
     _legend(figure, panel, shown, wishes)
     return figure
@@ -198,9 +200,11 @@ def _curve(panel: Axes, run: Recorded, look: Look, number: int, of: int, wishes:
     values, costs = values[:, known], costs[known]
     if wishes.y in ("gap", "relative-gap"):
         values = np.maximum(values, FLOOR * (float(np.median(values[:, 0])) or 1.0))
-    elif _is_log(wishes):
+    elif wishes.scale == "log":
         values = np.where(values > 0, values, np.nan)
     middle = np.median(values, axis=0)
+    if not np.any(np.isfinite(middle)):  # all below zero, on a logarithmic axis
+        return None
     stop = _arrival(middle) if wishes.y in ("gap", "relative-gap") else middle.size
     style = wishes.style
     (line,) = panel.plot(
@@ -246,12 +250,16 @@ def _bound(panel: Axes, run: Recorded, bound: BoundLine, look: Look, wishes: Wis
     return line
 
 
-def _is_log(wishes: Wishes) -> bool:
-    return wishes.scale == "log" or (wishes.scale is None and wishes.y not in LINEAR)
+def _usual_scale(runs: Sequence[Recorded], y: str) -> str:
+    """Logarithmic, but for what is linear by nature and for what falls below zero, such as the loss of a quadratic."""
+    if y in LINEAR:
+        return "linear"
+    below = y not in ("gap", "relative-gap") and any(np.any(measured(run, y) < 0) for run in runs)
+    return "linear" if below else "log"
 
 
 def _dress(panel: Axes, wishes: Wishes) -> None:
-    panel.set_yscale("log" if _is_log(wishes) else "linear")
+    panel.set_yscale(wishes.scale or "log")
     panel.set_xlabel(AXES[wishes.x])
     label = MEASURES.get(wishes.y)
     panel.set_ylabel(label or _plain(wishes.y, wishes), parse_math=label is not None)

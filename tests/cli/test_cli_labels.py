@@ -18,6 +18,7 @@ def study(labels: list[str]) -> str:
     return HEAD + "".join(f'[[method]]\nname = "gd"\neta = 0.1\nlabel = {json.dumps(one)}\n' for one in labels)
 
 
+@pytest.mark.slow
 def test_a_comparison_of_strange_names(cli, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal: progress is drawn too
     Path("study.toml").write_text(study(LABELS))

@@ -58,6 +58,7 @@ def test_split_methods(cli):
     assert "cut=" in said.err
 
 
+@pytest.mark.slow
 def test_weight_decay_and_clipping(cli):
     """PyTorch's order: the raw gradient is clipped, then the decay is added."""
     words = [
@@ -90,6 +91,7 @@ def test_who_takes_weight_decay():
         StudyMethod("fedavg", {"eta": 0.1, "clip": -1}).make()
 
 
+@pytest.mark.slow
 def test_study_files(cli):
     """A map beside the study file, and a grid of step sizes that is chosen and said."""
     Path("study").mkdir()

@@ -119,6 +119,7 @@ def test_programs_are_not_deployed(cli, mine):
     assert "model of the problem 'network' names a file of one machine, which is not deployed" in said.err
 
 
+@pytest.mark.slow
 def test_a_flag_names_a_model(cli, mine):
     problem = "network:model=mine.py:net,clients=3,partition=iid"
     said = cli(

@@ -44,7 +44,7 @@ EVERY_ROUND = {
 HARD = {"participation": ud.plan.uniform(3), "failures": 0.3}
 
 
-@pytest.mark.parametrize("name", share({**ANYWHERE, **EVERY_ROUND}, 0, of=8, always=("all four links",)))
+@pytest.mark.parametrize("name", share({**ANYWHERE, **EVERY_ROUND}, 0, of=20, always=("all four links",)))
 def test_everyone_in_every_round(name):
     settings = {**ANYWHERE, **EVERY_ROUND}[name]
     for seed, steps in enumerate((UNEQUAL, changing)):
@@ -52,7 +52,7 @@ def test_everyone_in_every_round(name):
         same_iterates(ud.fedlin(0.02, **settings), lambda w: beyond.fedlin(w, 0.02, **settings), data, steps=steps)
 
 
-@pytest.mark.parametrize("name", share(ANYWHERE, 1, of=6))
+@pytest.mark.parametrize("name", share(ANYWHERE, 1, of=16))
 def test_cohorts_and_silence(name):
     settings = ANYWHERE[name]
     for seed, steps in enumerate((UNEQUAL, ud.plan.random_steps(1, 5))):
@@ -92,7 +92,7 @@ TRACKED = [
 ]
 
 
-@pytest.mark.parametrize("played", share(TRACKED, 1, of=10), ids="-".join)
+@pytest.mark.parametrize("played", share(TRACKED, 1, of=20), ids="-".join)
 def test_fedtrack(played):
     name, who, kind = played
     settings, plan = TRACK[name], {} if who == "everyone" else HARD
@@ -102,7 +102,7 @@ def test_fedtrack(played):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", share(ANYWHERE, 2, of=12))
+@pytest.mark.parametrize("name", share(ANYWHERE, 2, of=20))
 def test_message_passing_plays_the_same(name):
     agree(ud.fedlin(eta=0.05, **ANYWHERE[name]), problem_of(logistic_data(0, WEIGHTS)), **PARTIAL)
 

@@ -110,6 +110,7 @@ print(len(before), len(after), after[0])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that forks")
 def test_a_fork_after_a_run_is_warned_of_with_the_remedy(tmp_path):
     said = subprocess.run([sys.executable, "-c", FORK], cwd=tmp_path, capture_output=True, text=True, timeout=300)

@@ -38,7 +38,11 @@ def fedavg_reference(w, eta, up, down):
 
 @pytest.mark.parametrize(
     ("up", "down"),
-    [(KEEP, None), (ud.top_k(2, memory=False), None), (ud.scaled_sign(), ud.top_k(5))],
+    [
+        pytest.param(KEEP, None, marks=pytest.mark.slow),
+        pytest.param(ud.top_k(2, memory=False), None, marks=pytest.mark.slow),
+        (ud.scaled_sign(), ud.top_k(5)),
+    ],
     ids=["up", "up without memory", "both"],
 )
 def test_fedavg(up, down):

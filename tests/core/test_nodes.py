@@ -143,7 +143,7 @@ def test_every_method_is_here():
     assert set(ud.METHODS) <= set(METHODS)
 
 
-OFTEN = {"mime", "fedlin table", "sequential_fl", "sflv1", "iag compressed"}
+OFTEN = {"fedlin table", "sflv1", "iag compressed"}
 
 
 @pytest.mark.parametrize("name", only(METHODS, OFTEN))

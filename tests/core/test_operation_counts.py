@@ -122,7 +122,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", share(METHODS, 1))
+@pytest.mark.parametrize("name", share(METHODS, 1, of=8))
 def test_a_round_of_ten_costs_ten(name):
     method, arguments = METHODS[name]
     assert not costs_all_clients(compiled(method, linear(), **arguments))

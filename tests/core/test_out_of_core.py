@@ -53,7 +53,7 @@ def test_a_start_that_fills_slots_is_refused(name, tmp_path):
 IN_FILES = [name for name in CASES if name not in (*IN_ONE_PLACE, *FILLS_SLOTS)]
 
 
-@pytest.mark.parametrize("name", only(IN_FILES, {"scaffold", "fedlin compressed"}))
+@pytest.mark.parametrize("name", only(IN_FILES, {"fedlin compressed"}))
 def test_the_numbers_of_a_run_in_memory(name, tmp_path):
     method, problem = CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS))
     assert streamed.Streamed(problem, None, False).rows == 2
@@ -62,7 +62,8 @@ def test_the_numbers_of_a_run_in_memory(name, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", only(["ssl", "fedavg"], {"ssl"}))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ssl", "fedavg"])
 def test_split_learning_keeps_its_slots_there(name, tmp_path):
     rng = np.random.default_rng(0)
     data = rng.normal(size=(60, 4)).astype(np.float32), rng.integers(0, 3, 60)
@@ -75,6 +76,7 @@ def test_split_learning_keeps_its_slots_there(name, tmp_path):
     same(ud.run(method, problem, **arguments, store=tmp_path), whole, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", share([None, ud.plan.uniform(3, replace=True), ud.plan.weighted(2)], 1))
 def test_whoever_takes_part(who, tmp_path):
     problem = problem_of(logistic_data(1, WEIGHTS))

@@ -131,7 +131,7 @@ def test_central_noise_grows_when_fewer_answer():
 
 # ----- interpreters
 PLAYED = [(name, where) for name in MAKE for where in ("client", "server")]
-OFTEN = {("scaffold", "server"), ("fedlin", "client")}
+OFTEN = {("fedlin", "client")}
 
 
 @pytest.mark.parametrize("played", only(PLAYED, OFTEN), ids="-".join)
@@ -353,6 +353,7 @@ def test_the_package_is_not_imported_before_it_is_needed():
     assert subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
+@pytest.mark.slow
 def test_on_a_mesh_and_with_rows_on_disk_it_is_the_same_run(tmp_path):
     problem = problem_of(least_squares_data(weights=WEIGHTS))
     method = ud.private(MAKE["scaffold"](), clip=0.5, noise=0.7, where="server")

@@ -41,7 +41,7 @@ def stop_after(chunks: int):
     return observe
 
 
-@pytest.mark.parametrize("name", share(CASES, 2, of=6))
+@pytest.mark.parametrize("name", share(CASES, 2, of=12))
 def test_stopped_and_resumed_equals_uninterrupted(name, tmp_path, monkeypatch):
     method, problem = CASES[name].make(0.05), problem_of(logistic_data(0, WEIGHTS))
     arguments = told(method, **ARGUMENTS)

@@ -167,6 +167,7 @@ def test_single_precision_stays_single():
         assert r.x.dtype == np.float32
 
 
+@pytest.mark.slow
 def test_theorem_4_needs_steps_that_fall_like_one_over_t():
     """FedLin with noise: a constant step stalls at a gap ∝ η̄σ², η̄_t = O(1/t) has a gap that falls like 1/T."""
     noisy = {"oracle": ud.oracles.noisy(4.0), "steps": 2, "rounds": 800}

@@ -116,6 +116,7 @@ def test_a_run_with_a_million_clients(million):
     assert abs(problem.gradient([0.0])[0] + mean_b) <= UNITS * np.spacing(np.float32(mean_b))
 
 
+@pytest.mark.slow
 def test_equal_clients_have_the_loss_of_one():
     """What was recorded as −0.49992: the mean Hessian of a million clients was summed up in single precision."""
     problem = ud.problems.quadratic(np.ones((MILLION, 1, 1), np.float32), np.ones((MILLION, 1), np.float32))

@@ -10,7 +10,7 @@ import undrift as ud
 from everyday import only
 
 # In `make test` one schedule each of methods that differ in what they remember and how they talk; the rest in `make full`
-OFTEN = ("scaffold, cohorts", "fedlin", "fedtrack", "ssl, central")
+OFTEN = ("scaffold, cohorts", "ssl, central")
 SCHEDULES = range(20)
 
 EVERY_SCHEDULE = [

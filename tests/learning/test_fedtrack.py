@@ -134,6 +134,7 @@ def test_every_order_arrives_at_the_minimiser(order: object) -> None:
 SOME: dict[str, object] = {"participation": ud.plan.uniform(2), "failures": 0.2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "arguments"),
     [

@@ -81,6 +81,7 @@ class Chain:
     modules = (nn.Dense(5), nn.relu, nn.Dense(OUTPUTS))
 
 
+@pytest.mark.slow
 def test_split_learning_of_a_list_of_modules_is_sequential_learning_of_the_whole() -> None:
     cut, whole = (problem(list(Chain.modules), cut=cut) for cut in (2, None))
     one, other = ud.run(ud.ssl(eta=0.1), cut, **RUN), ud.run(ud.sequential_fl(eta=0.1), whole, **RUN)
@@ -110,6 +111,7 @@ def reading() -> tuple[np.ndarray, np.ndarray]:
     return text, text[:, -1] % 4
 
 
+@pytest.mark.slow
 def test_whole_numbers_reach_an_embedding() -> None:
     """Of a module, and of a pair of functions that indexes a table."""
     parts = np.array_split(np.arange(30), 3)

@@ -45,6 +45,7 @@ def test_learns_digits_and_records_accuracy(digits: Any, parts: list[np.ndarray]
     assert result.history["loss"][-1] < result.history["loss"][0]
 
 
+@pytest.mark.slow
 def test_the_centralised_baseline_starts_where_the_clients_do_and_learns(digits: Any, parts: list[np.ndarray]) -> None:
     problem = ud.problems.network(MODEL, digits.train, parts, test=digits.test)
     result = ud.run(ud.sgd(eta=0.2, batch=20), problem, rounds=5, steps=40, record_every=5)
@@ -162,6 +163,7 @@ def test_peer_and_central_hand_over_differ_in_bytes_only(digits: Any, parts: lis
     assert peer.history["gradients"][-1] == batches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("everything", only(["at the server", "at the client"], {"at the server"}))
 def test_sflv2_averages_the_client_halves_and_chains_the_server_half(
     everything: str, digits: Any, parts: list[np.ndarray]

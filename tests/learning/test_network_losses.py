@@ -82,6 +82,7 @@ def test_metrics_beside_the_accuracy() -> None:
     np.testing.assert_allclose(history["accuracy"] + history["wrong"], 1, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", only([0, 2, 3], {2}))
 def test_split_equals_uncut_for_the_squared_loss(cut: int) -> None:
     model = ud.models.mlp((4, 3), classes=1, input=(FEATURES,), dtype="float64")
@@ -97,6 +98,7 @@ def test_split_equals_uncut_for_the_squared_loss(cut: int) -> None:
     np.testing.assert_allclose(runs[0].x, runs[1].x, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_message_passing_with_real_targets() -> None:
     p = ud.problems.network(ONE, regression(), PARTS, loss="squared", batch=5, cut=1)
     a, b = (play(ud.ssl(eta=0.05), p, rounds=2, steps=2) for play in (ud.run, ud.loopback))

@@ -72,6 +72,7 @@ def test_the_same_in_single_precision(method: Any, twin: str, cut: int) -> None:
     np.testing.assert_allclose(split, uncut(twin, "float32"), rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_clipping_by_halves_is_what_a_cut_model_does() -> None:
     """SSL clips each half by itself; so does sequential FL on the uncut model with `clip_cut` where the cut is."""
     model = ud.models.mlp((5,), classes=3, input=(6,), dtype="float64")

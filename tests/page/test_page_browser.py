@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from page_cases import convergence, long_document
 
+from everyday import only
 from undrift.report.page import write_page
 
 FIRST = "[data-figure='0']"
@@ -40,7 +41,7 @@ def tip(tab):
     return (where[0], dict(zip(labels, values, strict=True))) if where else (None, {})
 
 
-@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize("width", only([1200, 390], {390}))
 def test_page_renders(show, full_page, width):
     tab = show(full_page, width)
     assert tab.js("document.title") == "FedLin reaches x* where FedAvg stops short"
